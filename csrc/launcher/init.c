@@ -1,0 +1,118 @@
+/* Init: PID 1 of a box. Everything that does not depend on the request is done before it is read, so a box that was cloned
+ * ahead only has to start its guest.
+ *
+ * Runs with all capabilities of the box's own user namespace and none of the host's; it is not dumpable, and PID 1
+ * takes no signal from its namespace.
+ */
+
+#include "launcher.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static int box_enter(const struct plan *plan, uint32_t *held, struct sn_failure *why)
+{
+	const struct sn_plan *head = plan->head;
+	sys(SYS_prctl, PR_SET_DUMPABLE, 1);
+	int mapped = userns_map("/proc/self", head->inside_uid, head->inside_uid, head->inside_gid, head->inside_gid, false, why);
+	sys(SYS_prctl, PR_SET_DUMPABLE, 0);
+	if (mapped)
+		return -1;
+	if (sys(SYS_getuid) != head->inside_uid || sys(SYS_getgid) != head->inside_gid)
+		return fail(why, SN_STAGE_CREDS, EINVAL, "uid in the box");
+	*held |= SN_HELD_USER | SN_HELD_MOUNT | SN_HELD_PID | SN_HELD_IPC | SN_HELD_UTS | SN_HELD_ROOT;
+	if (sys(SYS_getgroups, 0, NULL) == 0)
+		*held |= SN_HELD_NO_GROUPS;
+	const struct sn_op *op = (const void *)(plan->base + head->box_at);
+	for (uint32_t i = 0; i < head->box_count; i++)
+		if (mount_box_op(plan, op + i, held, why))
+			return -1;
+	const char *hostname = plan_text(plan, head->hostname_at);
+	long result = hostname ? sys(SYS_sethostname, hostname, strlen(hostname)) : 0;
+	if (result < 0)
+		return fail(why, SN_STAGE_HOSTNAME, result, hostname);
+	sys(SYS_umask, 022);
+	return creds_prepare(held, why);
+}
+
+static int box_fill(const struct plan *plan, const struct request *request, struct sn_failure *why)
+{
+	if (request->workspace >= 0 && mount_attach(request->workspace, plan_text(plan, plan->head->workspace_at), why))
+		return -1;
+	if (request->head.tmp_bytes != plan->head->tmp_bytes && mount_resize(plan, request->head.tmp_bytes, why))
+		return -1;
+	return request_place_files(plan, request, why);
+}
+
+static int child_signals(struct sn_failure *why)
+{
+	uint64_t mask = UINT64_C(1) << (SIGCHLD - 1);
+	long fd = sys(SYS_signalfd4, -1, &mask, sizeof mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? fail(why, SN_STAGE_CHANNEL, fd, "signalfd") : (int)fd;
+}
+
+static void fill_usage(const struct watch *watch, struct sn_report *report)
+{
+	const struct gauges *gauges = watch->gauges;
+	report->group_peak_bytes = cgroup_peak(gauges);
+	report->oom_kills = cgroup_oom_kills(gauges) - watch->oom_before;
+	if (!cgroup_has_cpu(gauges))
+		return;
+	struct usage now = cgroup_usage(gauges);
+	uint64_t own = gauges->fd[SN_GAUGE_GROUP] >= 0 ? 0 : clock_ns(CLOCK_PROCESS_CPUTIME_ID) - watch->own_cpu_ns;
+	uint64_t used = now.cpu_ns - watch->before.cpu_ns;
+	report->cpu_ns = used > own ? used - own : 1;
+	report->user_ns = now.user_ns - watch->before.user_ns;
+	report->system_ns = now.system_ns - watch->before.system_ns;
+}
+
+static int run_guest(const struct plan *plan, const struct gauges *gauges, struct request *request, struct watch *watch,
+		     struct sn_report *report)
+{
+	struct guest guest = {.plan = plan, .request = request, .listener = -1, .held = report->held};
+	if ((watch->signals = child_signals(&report->failure)) < 0)
+		return -1;
+	watch->oom_before = cgroup_oom_kills(gauges);
+	watch->before = cgroup_has_cpu(gauges) ? cgroup_usage(gauges) : (struct usage){0};
+	watch->own_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	watch->started_ns = clock_ns(CLOCK_MONOTONIC);
+	int failed = guest_start(&guest, gauges->fd[SN_GAUGE_GROUP]);
+	report->held = guest.held | (cgroup_has_cpu(gauges) ? SN_HELD_GROUP : 0);
+	report->rlimits_kept = guest.rlimits_kept;
+	for (int i = 0; i < 3; i++)
+		fd_close(&request->stdio[i]);
+	if (failed) {
+		if (guest.pid > 0)
+			sys(SYS_wait4, guest.pid, NULL, __WALL, NULL);
+		report->failure = guest.why;
+		fill_usage(watch, report);
+		return -1;
+	}
+	watch->main_pid = guest.pid;
+	watch->listener = guest.listener;
+	if (!watch_run(watch))
+		sys(SYS_exit_group, 0); /* the host is gone; the kernel ends what is left with us */
+	fill_usage(watch, report);
+	return 0;
+}
+
+void init_main(struct plan *plan, const struct gauges *gauges, int channel, uint32_t held)
+{
+	static struct request request;
+	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_ENDED, .held = held};
+	struct watch watch = {.request = &request.head, .gauges = gauges, .channel = channel, .listener = -1, .report = &report};
+	sys(SYS_prctl, PR_SET_TIMERSLACK, 1);
+	if (box_enter(plan, &report.held, &report.failure) || request_receive(channel, &request, &report.failure) ||
+	    box_fill(plan, &request, &report.failure) || run_guest(plan, gauges, &request, &watch, &report))
+		report.kind = SN_REPORT_FAILED;
+	int workspace = -1;
+	if (report.kind == SN_REPORT_ENDED && request.head.flags & SN_REQUEST_COLLECT)
+		workspace = (int)sys(SYS_openat, AT_FDCWD, plan_text(plan, plan->head->workspace_at), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	channel_send(channel, &report, sizeof report, &workspace, workspace >= 0);
+	sys(SYS_exit_group, 0);
+	__builtin_unreachable();
+}

@@ -1,0 +1,138 @@
+/* The launcher: started once for each plan by the host, with /dev/null on 0, 1 and 2 and its control socket on 3.
+ *
+ * Theory of operation. The launcher stays in (a copy of) the host's file tree with the host's credentials and
+ * does what needs them: it maps ids for the template, makes a detached mount of a host directory on request, and removes
+ * the control groups at the end. The template, its first child, builds the root and loses all of that; everything that is
+ * ever near a guest descends from the template. A plain user's launcher first enters a user namespace, in which it is
+ * allowed to do the same things.
+ *
+ * Each process ends when the host's end of its socket closes, after its descendants: a host that was killed takes everything with it.
+ * Nothing is bound to a thread of the host's (no parent-death signal).
+ */
+
+#include "launcher.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { CONTROL = 3 };
+
+static void answer(int fd, const struct sn_failure *why, int mount)
+{
+	struct sn_answer message = {.version = SN_WIRE_VERSION, .pid = (int32_t)sys(SYS_getpid), .failure = *why};
+	channel_send(fd, &message, sizeof message, &mount, mount >= 0);
+}
+
+static int read_plan(int fd, struct plan *plan, struct sn_failure *why)
+{
+	struct stat file;
+	if (fstat(fd, &file) || (size_t)file.st_size < sizeof *plan->head)
+		return fail(why, SN_STAGE_PLAN, EINVAL, "size");
+	void *base = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+	if (base == MAP_FAILED)
+		return fail(why, SN_STAGE_PLAN, errno, "mmap");
+	plan->base = base;
+	plan->head = base;
+	if (plan->head->version != SN_WIRE_VERSION || plan->head->size != (uint64_t)file.st_size)
+		return fail(why, SN_STAGE_PLAN, EPROTO, "version");
+	return 0;
+}
+
+/* A tree of its own that still hears of the host's later mounts. */
+static int copy_tree(const struct plan *plan, struct sn_failure *why)
+{
+	if (!plan_as_root(plan)) {
+		if (userns_enter_self(plan, why))
+			return -1;
+	} else {
+		long result = sys(SYS_unshare, CLONE_NEWNS);
+		if (result < 0)
+			return fail(why, SN_STAGE_MOUNTNS, result, "new mount namespace");
+	}
+	long result = sys(SYS_mount, NULL, "/", NULL, MS_REC | MS_SLAVE, NULL);
+	return result < 0 ? fail(why, SN_STAGE_MOUNTNS, result, "/") : 0;
+}
+
+static int start_template(struct plan *plan, int control, struct sn_failure *why)
+{
+	int mapper[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, mapper))
+		return fail(why, SN_STAGE_CHANNEL, errno, "mapper");
+	long pid = sys_clone(0, NULL, SIGCHLD, -1);
+	if (pid == 0) {
+		sys(SYS_close, CONTROL);
+		sys(SYS_close, mapper[0]);
+		sys(SYS_exit_group, template_main(plan, control, mapper[1]));
+	}
+	sys(SYS_close, mapper[1]);
+	sys(SYS_close, control);
+	if (pid > 0 && plan_as_root(plan))
+		userns_serve_mapper(plan, mapper[0], pid);
+	sys(SYS_close, mapper[0]);
+	return pid < 0 ? fail(why, SN_STAGE_CLONE, pid, "template") : 0;
+}
+
+static void serve_binds(struct plan *plan)
+{
+	static struct sn_control message;
+	unsigned none = 0;
+	while (channel_receive(CONTROL, &message, sizeof message, NULL, 0, NULL, &none) > 0) {
+		struct sn_failure why = {0};
+		owned_fd mount = -1;
+		if (message.verb != SN_BIND)
+			fail(&why, SN_STAGE_PLAN, EPROTO, "control message");
+		else
+			mount = mount_clone(plan, -1, message.path, message.flags, message.device, message.inode, &why);
+		answer(CONTROL, &why, mount);
+	}
+}
+
+static int start(struct plan *plan, int *template_control, struct sn_failure *why)
+{
+	struct sn_control message;
+	int fds[2];
+	unsigned count = 2;
+	long got = channel_receive(CONTROL, &message, sizeof message, NULL, 0, fds, &count);
+	if (got <= 0)
+		sys(SYS_exit_group, 0);
+	if (got < 8 || message.version != SN_WIRE_VERSION || message.verb != SN_START || !count)
+		return fail(why, SN_STAGE_PLAN, EPROTO, "start message");
+	if (read_plan(fds[0], plan, why))
+		return -1;
+	sys(SYS_close, fds[0]);
+	if (plan->head->flags & SN_PLAN_PROBE) {
+		struct sn_probes probes = {.version = SN_WIRE_VERSION};
+		probe_all(plan, &probes);
+		channel_send(CONTROL, &probes, sizeof probes, NULL, 0);
+		sys(SYS_exit_group, 0);
+	}
+	if (count != 2)
+		return fail(why, SN_STAGE_PLAN, EPROTO, "start message");
+	*template_control = fds[1];
+	return copy_tree(plan, why);
+}
+
+int main(void)
+{
+	static struct plan plan = {.idmap_fd = -1};
+	struct sn_failure why = {0};
+	int template_control = -1;
+	signal(SIGCHLD, SIG_IGN);
+	sys(SYS_prctl, PR_SET_DUMPABLE, 0);
+	sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1);
+	sys(SYS_fcntl, CONTROL, F_SETFD, FD_CLOEXEC);
+	if (start(&plan, &template_control, &why) || start_template(&plan, template_control, &why)) {
+		answer(CONTROL, &why, -1);
+		return 1;
+	}
+	serve_binds(&plan);
+	sys(SYS_wait4, -1, NULL, __WALL, NULL);
+	cgroup_remove_all(&plan);
+	return 0;
+}

@@ -1,0 +1,140 @@
+/* The request of one run: received whole, unpacked in place, checked where a wrong figure would make init read out of it. The host
+ * is trusted; what is checked here keeps a mistake of ours from becoming a wrong run.
+ */
+
+#include "launcher.h"
+
+#include <sys/mman.h>
+
+static int bad(struct sn_failure *why, const char *what)
+{
+	return fail(why, SN_STAGE_REQUEST, EPROTO, what);
+}
+
+static long sys_map(size_t size, int prot, int flags, int fd)
+{
+	return sys(SYS_mmap, NULL, size, prot, flags, fd, 0);
+}
+
+/* `count` pointers to consecutive strings of the body, NULL behind them. */
+static const char **take_strings(const char **at, const char *end, uint32_t count, const char ***room)
+{
+	const char **first = *room;
+	for (uint32_t i = 0; i < count; i++) {
+		if (*at >= end)
+			return NULL;
+		*(*room)++ = *at;
+		*at = (const char *)memchr(*at, 0, (size_t)(end - *at)) + 1;
+	}
+	*(*room)++ = NULL;
+	return first;
+}
+
+static int unpack(struct request *request, const char *body, struct sn_failure *why)
+{
+	const struct sn_request *head = &request->head;
+	const char *at = body, *end = body + head->body_bytes;
+	if (!head->body_bytes || end[-1] || head->candidates + head->argc + head->envc > head->body_bytes)
+		return bad(why, "body");
+	size_t size = ((size_t)head->candidates + head->argc + head->envc + 4) * sizeof(char *);
+	long room_at = sys_map(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (room_at < 0 && room_at > -4096)
+		return fail(why, SN_STAGE_REQUEST, room_at, "pointers");
+	const char **room = (const char **)room_at;
+	const char **cwd = take_strings(&at, end, 1, &room);
+	request->candidates = take_strings(&at, end, head->candidates, &room);
+	request->argv = take_strings(&at, end, head->argc, &room);
+	request->env = take_strings(&at, end, head->envc, &room);
+	if (!cwd || !request->candidates || !request->argv || !request->env || !head->argc || !head->candidates)
+		return bad(why, "strings");
+	request->cwd = *cwd;
+	request->file_records = body + (((size_t)(at - body) + 7) & ~(size_t)7);
+	return 0;
+}
+
+int request_receive(int channel, struct request *request, struct sn_failure *why)
+{
+	int fds[REQUEST_FDS];
+	unsigned count = REQUEST_FDS;
+	struct sn_request *head = &request->head;
+	long got = channel_receive(channel, head, sizeof *head, request->body, sizeof request->body, fds, &count);
+	if (got <= 0)
+		sys(SYS_exit_group, 0); /* the host is gone, or never wanted this box */
+	unsigned needs = 3 + !!(head->flags & SN_REQUEST_BODY_FD) + !!(head->flags & SN_REQUEST_WORKSPACE);
+	if (got < (long)sizeof *head || head->version != SN_WIRE_VERSION || count != needs ||
+	    head->rlimit_count > SN_MAX_RLIMITS)
+		return bad(why, "header");
+	unsigned next = 0;
+	for (; next < 3; next++)
+		request->stdio[next] = fds[next];
+	request->body_fd = head->flags & SN_REQUEST_BODY_FD ? fds[next++] : -1;
+	request->workspace = head->flags & SN_REQUEST_WORKSPACE ? fds[next] : -1;
+	if (request->body_fd < 0)
+		return (uint64_t)got - sizeof *head == head->body_bytes ? unpack(request, request->body, why) : bad(why, "body");
+	long body = sys_map(head->body_bytes, PROT_READ, MAP_PRIVATE, request->body_fd);
+	if (body < 0 && body > -4096)
+		return fail(why, SN_STAGE_REQUEST, body, "body");
+	return unpack(request, (const char *)body, why);
+}
+
+static int make_parents(const char *path, struct sn_failure *why)
+{
+	char so_far[4096];
+	for (size_t i = 0; path[i]; i++) {
+		if (path[i] != '/' || i >= sizeof so_far)
+			continue;
+		memcpy(so_far, path, i);
+		so_far[i] = 0;
+		long result = sys(SYS_mkdirat, AT_FDCWD, so_far, 0755);
+		if (result < 0 && result != -EEXIST)
+			return fail(why, SN_STAGE_FILES, result, path);
+	}
+	return 0;
+}
+
+/* From the memfd without mapping it: init's own high-water mark is the floor of what a guest is charged with. */
+static long write_part(int fd, const struct request *request, const char *data, uint64_t size)
+{
+	if (request->body_fd < 0)
+		return sys(SYS_write, fd, data, size);
+	off_t offset = data - request->cwd; /* cwd is the body's first byte */
+	return sys(SYS_sendfile, fd, request->body_fd, &offset, size);
+}
+
+static int place_file(const struct request *request, const struct sn_file *file, const char *name, const char *data,
+		      struct sn_failure *why)
+{
+	if (make_parents(name, why))
+		return -1;
+	owned_fd fd = (int)sys(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return fail(why, SN_STAGE_FILES, fd, name);
+	for (uint64_t done = 0; done < file->size;) {
+		long wrote = write_part(fd, request, data + done, file->size - done);
+		if (wrote <= 0)
+			return fail(why, SN_STAGE_FILES, wrote < 0 ? wrote : EIO, name);
+		done += (uint64_t)wrote;
+	}
+	long result = sys(SYS_fchmod, fd, file->mode);
+	return result < 0 ? fail(why, SN_STAGE_FILES, result, name) : 0;
+}
+
+/* Into the private workspace, before any process of the guest's exists. Names are relative and were checked by the host. */
+int request_place_files(const struct plan *plan, const struct request *request, struct sn_failure *why)
+{
+	if (!request->head.files)
+		return 0;
+	long result = sys(SYS_chdir, plan_text(plan, plan->head->workspace_at));
+	if (result < 0)
+		return fail(why, SN_STAGE_FILES, result, plan_text(plan, plan->head->workspace_at));
+	const char *at = request->file_records;
+	for (uint32_t i = 0; i < request->head.files; i++) {
+		const struct sn_file *file = (const void *)at;
+		const char *name = at + sizeof *file, *data = name + file->name_bytes;
+		if (place_file(request, file, name, data, why))
+			return -1;
+		at += (sizeof *file + file->name_bytes + file->size + 7) & ~(uint64_t)7;
+	}
+	sys(SYS_chdir, "/");
+	return 0;
+}

@@ -1,0 +1,182 @@
+/* Builds the root that every box of a plan has a copy of. Run once by the template, with the host's privileges when it is
+ * root, else inside the launcher's user namespace.
+ *
+ * The host's tree is first set aside at /old below a scratch root, so that a mount over some directory never hides a source. At
+ * the end the new root takes the scratch root's place and everything else is unmounted: no path leads back.
+ */
+
+#include "launcher.h"
+
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+struct root {
+	struct plan *plan;
+	int new, old; /* O_PATH of both trees' tops */
+};
+
+static long open_beneath(int root, const char *path, uint64_t flags)
+{
+	struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+	return sys(NR_openat2, root, path, &how, sizeof how);
+}
+
+/* The directory that holds `path`, its ancestors made where they lack; *name is the last component. */
+static int open_parent(int root, const char *path, const char **name, struct sn_failure *why)
+{
+	char so_far[4096] = "";
+	const char *slash = strrchr(path, '/');
+	*name = slash ? slash + 1 : path;
+	size_t length = slash ? (size_t)(slash - path) : 0;
+	if (length >= sizeof so_far)
+		return fail(why, SN_STAGE_MOUNT, ENAMETOOLONG, path);
+	for (size_t at = 1; at <= length; at++) {
+		if (at < length && path[at] != '/')
+			continue;
+		memcpy(so_far, path, at);
+		so_far[at] = 0;
+		sys(SYS_mkdirat, root, so_far + 1, 0755); /* EEXIST, and whatever else is wrong, shows in the open below */
+		owned_fd made = (int)open_beneath(root, so_far, O_PATH | O_DIRECTORY);
+		if (made < 0)
+			return fail(why, SN_STAGE_MOUNT, made, so_far);
+	}
+	memcpy(so_far, path, length);
+	so_far[length] = 0;
+	long fd = open_beneath(root, length ? so_far : "/", O_PATH | O_DIRECTORY);
+	return fd < 0 ? fail(why, SN_STAGE_MOUNT, fd, path) : (int)fd;
+}
+
+static int make_file(int parent, const char *name, const char *data, size_t size, uint32_t mode, const char *path,
+		     struct sn_failure *why)
+{
+	owned_fd fd = (int)sys(SYS_openat, parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return fail(why, SN_STAGE_MOUNT, fd, path);
+	while (size) {
+		long wrote = sys(SYS_write, fd, data, size);
+		if (wrote < 0)
+			return fail(why, SN_STAGE_MOUNT, wrote, path);
+		data += wrote;
+		size -= (size_t)wrote;
+	}
+	long result = sys(SYS_fchmod, fd, mode);
+	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, path) : 0;
+}
+
+static int make_node(struct root *root, const struct sn_op *op, struct sn_failure *why)
+{
+	const char *target = plan_text(root->plan, op->target), *name;
+	owned_fd parent = open_parent(root->new, target, &name, why);
+	if (parent < 0)
+		return -1;
+	const char *data = plan_text(root->plan, op->data);
+	if (op->kind == SN_OP_FILE)
+		return make_file(parent, name, data, op->size, op->mode, target, why);
+	long result;
+	if (op->kind == SN_OP_SYMLINK) {
+		result = sys(SYS_symlinkat, data, parent, name);
+	} else {
+		result = sys(SYS_mkdirat, parent, name, 0700);
+		if (result >= 0 || result == -EEXIST)
+			result = sys(SYS_fchmodat, parent, name, op->mode);
+	}
+	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
+}
+
+/* A mount point of the source's kind, unless something is there. */
+static int make_mount_point(struct root *root, int tree, const char *target, struct sn_failure *why)
+{
+	owned_fd there = (int)open_beneath(root->new, target, O_PATH);
+	if (there >= 0)
+		return 0;
+	const char *name;
+	struct stat source;
+	owned_fd parent = open_parent(root->new, target, &name, why);
+	if (parent < 0)
+		return -1;
+	if (fstat(tree, &source))
+		return fail(why, SN_STAGE_MOUNT, errno, target);
+	if (!S_ISDIR(source.st_mode))
+		return make_file(parent, name, NULL, 0, 0644, target, why);
+	long result = sys(SYS_mkdirat, parent, name, 0755);
+	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
+}
+
+static int bind(struct root *root, const struct sn_op *op, struct sn_failure *why)
+{
+	const char *source = plan_text(root->plan, op->source), *target = plan_text(root->plan, op->target);
+	owned_fd tree = mount_clone(root->plan, root->old, source, op->flags, op->device, op->inode, why);
+	if (tree == -2) {
+		tree = -1;
+		return 0;
+	}
+	if (tree < 0 || make_mount_point(root, tree, target, why))
+		return -1;
+	owned_fd point = (int)open_beneath(root->new, target, O_PATH);
+	if (point < 0)
+		return fail(why, SN_STAGE_MOUNT, point, target);
+	long result = sys(NR_move_mount, tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
+}
+
+static int apply(struct root *root, const struct sn_op *op, struct sn_failure *why)
+{
+	switch (op->kind) {
+	case SN_OP_DIR:
+	case SN_OP_FILE:
+	case SN_OP_SYMLINK:
+		return make_node(root, op, why);
+	case SN_OP_BIND:
+		return bind(root, op, why);
+	default:
+		return fail(why, SN_STAGE_PLAN, EINVAL, plan_text(root->plan, op->target));
+	}
+}
+
+/* The host's tree at /old, an empty root at /new. The scratch root needs some directory that every system has. */
+static int set_aside(struct sn_failure *why)
+{
+	static const char base[] = "/tmp";
+	long result = sys(SYS_mount, NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+	if (result < 0)
+		return fail(why, SN_STAGE_MOUNTNS, result, "/");
+	result = sys(SYS_mount, "tmpfs", base, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=16m");
+	if (result < 0)
+		return fail(why, SN_STAGE_MOUNT, result, base);
+	if ((result = sys(SYS_chdir, base)) < 0 || (result = sys(SYS_mkdirat, AT_FDCWD, "old", 0700)) < 0 ||
+	    (result = sys(SYS_mkdirat, AT_FDCWD, "new", 0755)) < 0 ||
+	    (result = sys(SYS_pivot_root, ".", "old")) < 0 || (result = sys(SYS_chdir, "/")) < 0)
+		return fail(why, SN_STAGE_PIVOT, result, base);
+	result = sys(SYS_mount, "tmpfs", "/new", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=16m");
+	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, "/") : 0;
+}
+
+static int switch_over(struct sn_failure *why)
+{
+	long result = sys(SYS_mount, NULL, "/new", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL);
+	if (result < 0)
+		return fail(why, SN_STAGE_MOUNT, result, "/");
+	if ((result = sys(SYS_chdir, "/new")) < 0 || (result = sys(SYS_pivot_root, ".", ".")) < 0 ||
+	    (result = sys(SYS_umount2, ".", MNT_DETACH)) < 0 || (result = sys(SYS_chdir, "/")) < 0)
+		return fail(why, SN_STAGE_PIVOT, result, "/");
+	return 0;
+}
+
+int root_build(struct plan *plan, struct sn_failure *why)
+{
+	if (set_aside(why))
+		return -1;
+	owned_fd new = (int)sys(SYS_openat, AT_FDCWD, "/new", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	owned_fd old = (int)sys(SYS_openat, AT_FDCWD, "/old", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (new < 0 || old < 0)
+		return fail(why, SN_STAGE_PIVOT, new < 0 ? new : old, "/");
+	struct root root = {.plan = plan, .new = new, .old = old};
+	const struct sn_op *op = (const void *)(plan->base + plan->head->template_at);
+	for (uint32_t i = 0; i < plan->head->template_count; i++)
+		if (apply(&root, op + i, why))
+			return -1;
+	return switch_over(why);
+}

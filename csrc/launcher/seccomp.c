@@ -1,0 +1,41 @@
+/* The plan's system-call filter. The guest's first steps install it last, with a listener that init keeps:
+ * what the filter ends does not kill at once but asks the listener, which is how init tells it from a SIGSYS that the guest sent
+ * itself, and learns the number. No call between installation and execve asks, so init (asleep until execve) is never waited for.
+ */
+
+#include "launcher.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+
+int seccomp_install(const struct plan *plan, int *listener, uint32_t *held, struct sn_failure *why)
+{
+	const struct sn_plan *head = plan->head;
+	if (!head->filter_count)
+		return 0;
+	struct sock_fprog program = {
+		.len = (unsigned short)head->filter_count,
+		.filter = (struct sock_filter *)(uintptr_t)(plan->base + head->filter_at),
+	};
+	long result = sys(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+	if (result < 0)
+		return fail(why, SN_STAGE_SECCOMP, result, "filter");
+	*listener = (int)result;
+	*held |= SN_HELD_SECCOMP | SN_HELD_LISTENER;
+	return 0;
+}
+
+/* True when there was a call that the filter ends; the report has it then. */
+bool seccomp_read(int listener, struct sn_report *report)
+{
+	union {
+		struct seccomp_notif call;
+		char room[512]; /* a later kernel's is larger */
+	} note = {.room = {0}};
+	if (sys(SYS_ioctl, listener, SECCOMP_IOCTL_NOTIF_RECV, &note) < 0)
+		return false; /* it was killed meanwhile */
+	report->forbidden_nr = note.call.data.nr;
+	report->forbidden_arch = note.call.data.arch;
+	return true;
+}
