@@ -19,10 +19,15 @@ int seccomp_install(const struct plan *plan, int *listener, uint32_t *held, stru
 		.filter = (struct sock_filter *)(uintptr_t)(plan->base + head->filter_at),
 	};
 	long result = sys(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+	if (result == -EBUSY || result == -EINVAL) { /* below somebody else's listener, or before Linux 5.0: the plan's filter kills */
+		result = sys(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+	} else if (result >= 0) {
+		*listener = (int)result;
+		*held |= SN_HELD_LISTENER;
+	}
 	if (result < 0)
 		return fail(why, SN_STAGE_SECCOMP, result, "filter");
-	*listener = (int)result;
-	*held |= SN_HELD_SECCOMP | SN_HELD_LISTENER;
+	*held |= SN_HELD_SECCOMP;
 	return 0;
 }
 

@@ -1,0 +1,61 @@
+"""Runs a program that nobody trusts, fully isolated, at the price of a plain `subprocess.run`.
+
+`run(argv)` runs one program in a box of its own and gives a `Result`; `Sandbox` keeps what such runs share. What the
+program may see is a `Policy`, what it may consume are `Limits`; `Result.enforcement` says what really held. An
+exception (`SandboxError`) means that we failed; whatever the program did is a `Result`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sandbox_native.errors import ExecError, PolicyError, SandboxError, SetupError, UnsupportedError
+from sandbox_native.limits import Limits, Overflow
+from sandbox_native.policy import Policy, Rung
+from sandbox_native.result import Enforcement, Layer, Result, Status, Usage
+
+if TYPE_CHECKING:
+    from sandbox_native.process import Process
+    from sandbox_native.runner import run
+    from sandbox_native.sandbox import Sandbox
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "run",
+    "Sandbox",
+    "Process",
+    "Policy",
+    "Limits",
+    "Overflow",
+    "Rung",
+    "Result",
+    "Status",
+    "Usage",
+    "Enforcement",
+    "Layer",
+    "SandboxError",
+    "PolicyError",
+    "UnsupportedError",
+    "SetupError",
+    "ExecError",
+    "__version__",
+]
+
+# Loaded at their first use: they bring the native part in, which a process that only makes policies or
+# reads results (and every system but Linux) does without.
+_RUNNING = {"run": "runner", "Sandbox": "sandbox", "Process": "process"}
+
+
+def __getattr__(name: str) -> Any:
+    module = _RUNNING.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

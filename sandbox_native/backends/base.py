@@ -1,0 +1,85 @@
+"""What a backend is to the rest of the package: it starts a job and gives a box to watch. No mechanism here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from sandbox_native.files import Patterns
+from sandbox_native.limits import Limits
+from sandbox_native.request import Body
+from sandbox_native.result import Result
+from sandbox_native.stdin import Source
+from sandbox_native.turns import Turns
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """One run, checked; nothing in it belongs to a backend."""
+
+    body: Body
+    limits: Limits
+    stdin: Source
+    merge_stderr: bool = False
+    pipe_stdin: bool = False  # the caller writes: `Box.write`
+    workspace: str | None = None  # of the host; None: a private one
+    collect: Patterns | None = None
+    program: str = ""  # argv[0], and where it is sought from
+    cwd: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Output(Enum):
+    """One of the guest's streams."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+class Box(Protocol):
+    """A run that has been started. One thread at a time, but for `end` and `close`."""
+
+    turns: Turns
+    """For those who share the box between threads; the methods do not take it."""
+
+    def pump(self, timeout_ms: int) -> bool:
+        """Serves the streams for at most that long (-1: to the end); True when the run is over."""
+
+    def result(self) -> Result:
+        """Of a run that is over, made once; raises what went wrong on our side."""
+
+    def end(self) -> None:
+        """Ends the guest's tree; the result is `cancelled`. From any thread; harmless when repeated or late."""
+
+    def close(self) -> None:
+        """Ends what still runs and gives everything back. Harmless when repeated."""
+
+    def fileno(self) -> int:
+        """Readable when `pump` has something to do."""
+
+    def write(self, data: memoryview) -> int:
+        """Bytes that stdin took without waiting; BrokenPipeError when the guest has closed it."""
+
+    def close_stdin(self) -> None: ...
+
+    def take(self, output: Output, size: int, line: bool = False) -> bytes:
+        """At most `size` captured bytes from the front of a stream, which are then no more in the result; `line`: not past a
+        line's end."""
+
+    def is_open(self, output: Output) -> bool:
+        """Whether more may come."""
+
+    def flow(self, output: Output, on: bool) -> None:
+        """With it on, a stream at its bound waits for its reader; off, what comes then is counted and thrown away."""
+
+
+class Backend(Protocol):
+    def start(self, job: Job) -> Box: ...
+
+    def run(self, job: Job) -> Result:
+        """Starts, pumps to the end, closes."""
+
+    def close(self) -> None:
+        """Ends every run and every process of ours. Harmless when repeated."""

@@ -1,0 +1,79 @@
+"""Between the C structs and Python's values: failures to exceptions, reports to `verdict.ReportData`."""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from sandbox_native import seccomp
+from sandbox_native._native import ffi, lib
+from sandbox_native.errors import SetupError, setup_error
+from sandbox_native.verdict import ReportData
+
+# struct sn_report up to its failure record, field by field in one call: reading them one by one through cffi would
+# cost a run 3 us. tests/test_contracts.py compares it with the compiled layout.
+REPORT: Final = struct.Struct("=IIIi 13Q IIIIii")
+NAMES: Final = (
+    *("version", "kind", "ended_by", "wait_status", "wall_ns", "cpu_ns", "user_ns", "system_ns"),
+    *("rusage_user_ns", "rusage_system_ns", "maxrss_bytes", "sampled_bytes", "group_peak_bytes", "oom_kills"),
+    *("voluntary_switches", "involuntary_switches", "rlimits_kept"),
+    *("killed", "peak_processes", "held", "forbidden_arch", "forbidden_nr", "pid"),
+)
+
+
+def failure_of(why: Any) -> SetupError:
+    """`why` is a struct sn_failure."""
+    return setup_error(why.stage, why.error, text(why.item))
+
+
+def raise_failure(why: Any) -> NoReturn:
+    raise failure_of(why)
+
+
+def text(item: Any) -> str:
+    return os.fsdecode(ffi.string(item))
+
+
+def report_data(report: Any) -> ReportData:
+    """`report` is a struct sn_report that stays the box's."""
+    values: dict[str, Any] = dict(zip(NAMES, REPORT.unpack_from(ffi.buffer(ffi.addressof(report))), strict=True))
+    del values["version"], values["pid"]
+    if values["kind"] == lib.SN_REPORT_FAILED:
+        failure = report.failure
+        values.update(failure_stage=failure.stage, failure_error=failure.error, failure_item=text(failure.item))
+    return ReportData(**values)
+
+
+@functools.cache
+def syscalls() -> Mapping[str, int]:
+    """Name -> number, of this build."""
+    return _table(lib.sn_syscalls())
+
+
+@functools.cache
+def _syscalls_other() -> Mapping[str, int]:
+    return _table(lib.sn_syscalls_other())
+
+
+def _table(entry: Any) -> Mapping[str, int]:
+    found = {}
+    while entry.name != ffi.NULL:
+        found[ffi.string(entry.name).decode()] = entry.number
+        entry += 1
+    return found
+
+
+def call_name(arch: int, number: int) -> str | None:
+    """What a number means on an architecture, which may be the foreign one."""
+    known = syscalls() if arch == lib.sn_audit_arch() else _syscalls_other() if arch == lib.sn_audit_arch_other() else {}
+    return seccomp.name_of(known, number)
+
+
+@functools.cache
+def strict_filter(listens: bool) -> bytes:
+    """`listens`: init hears of a call that the filter ends, and says which it was."""
+    action = seccomp.RET_USER_NOTIF if listens else seccomp.RET_KILL_PROCESS
+    return seccomp.filter_bytes(syscalls(), lib.sn_audit_arch(), end_action=action)

@@ -1,0 +1,144 @@
+"""Reads from the host's files what a plan needs to know of them; opens what the policy names. Linux, host process.
+
+Called by backends/linux.py when a Sandbox is made, and by workspace.py for a directory that only one run sees.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sandbox_native.environment import BASE, WORKSPACE
+from sandbox_native.errors import PolicyError
+from sandbox_native.executables import candidates
+from sandbox_native.paths import contains
+from sandbox_native.policy import Policy
+from sandbox_native.view import COPIED_ETC, SHARED_ETC, SYSTEM, HostTree, Root, masked_paths
+
+# Above the ranges that distributions, systemd and subuid files give out (systemd's UIDS-GIDS list: unused from here on).
+_FIRST_BOX_UID: Final = 0x70000000 + 1000
+_OVERFLOW_ID: Final = 65534  # what the kernel shows for ids that have no other name
+_LARGEST_COPY: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file or directory of the host as it was when it was looked at."""
+
+    path: str  # no component is a link
+    device: int
+    inode: int
+    directory: bool
+
+
+def look_at(path: str, field: str) -> Found:
+    """What a path names. PolicyError when nothing is there, or it is not a file or directory.
+
+    The name is resolved first, then opened without following a link, and what was opened is what counts: the launcher
+    compares device and inode before it shows anything.
+    """
+    try:
+        resolved = os.path.realpath(path, strict=True)
+        fd = os.open(resolved, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise PolicyError(f"{os.strerror(error.errno or 0)} on the host", field=field, value=path) from error
+    try:
+        status = os.fstat(fd)
+    finally:
+        os.close(fd)
+    if stat.S_ISLNK(status.st_mode):
+        raise PolicyError("it changed while it was looked at", field=field, value=path)
+    return Found(resolved, status.st_dev, status.st_ino, stat.S_ISDIR(status.st_mode))
+
+
+def read_tree(policy: Policy) -> HostTree:
+    """The facts behind one plan."""
+    return HostTree(
+        links={path: os.readlink(path) for path in SYSTEM if os.path.islink(path)},
+        directories=frozenset(path for path in _expand((*SYSTEM, *SHARED_ETC)) if os.path.isdir(path)),
+        files={path: data for path in _expand(COPIED_ETC) if (data := _read(path)) is not None},
+        proc=frozenset(path for path in masked_paths() if os.path.exists(path)),
+        roots=tuple(_roots(policy)),
+    )
+
+
+def _roots(policy: Policy) -> Iterator[Root]:
+    for field, pairs, writable in (("readable", policy.readable, False), ("writable", policy.writable, True)):
+        for outside, inside in pairs:
+            found = look_at(outside, field)
+            yield Root(found.path, inside, writable, found.device, found.inode)
+
+
+def _expand(patterns: Iterable[str]) -> Iterator[str]:
+    for pattern in patterns:
+        if pattern.endswith("*"):
+            yield from sorted(glob.glob(pattern))
+        else:
+            yield pattern
+
+
+def _read(path: str) -> bytes | None:
+    """None for what is not there, and for what only the host's user may read: such a file is not the guest's."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or not status.st_mode & stat.S_IROTH or status.st_size > _LARGEST_COPY:
+                return None
+            return file.read(_LARGEST_COPY)
+    except OSError:
+        return None
+
+
+def free_id() -> int | None:
+    """A host uid and gid that belongs to nobody: not in passwd or group, not in a range of subuid or subgid.
+
+    In a container that has few ids it is the highest free one; None where there is none (a namespace of one id, whose root
+    is a plain user outside).
+    """
+    taken = [*_taken("/etc/passwd", 2), *_taken("/etc/group", 2), *_taken("/etc/subuid", 1), *_taken("/etc/subgid", 1)]
+    taken += ((id, id) for id in (0, _OVERFLOW_ID))
+    mapped = [_mapped("/proc/self/uid_map"), _mapped("/proc/self/gid_map")]
+    starts = [_FIRST_BOX_UID, *sorted((last for ranges in mapped for _, last in ranges), reverse=True)]
+    for chosen in starts:
+        while clash := [first for first, last in taken if first <= chosen <= last]:
+            chosen = min(clash) - 1
+        if all(any(first <= chosen <= last for first, last in ranges) for ranges in mapped):
+            return chosen
+    return None
+
+
+def _mapped(path: str) -> list[tuple[int, int]]:
+    """First and last id of each range that this user namespace has."""
+    with open(path, encoding="ascii") as file:
+        ranges = [[int(number) for number in line.split()] for line in file]
+    return [(first, first + count - 1) for first, _, count in ranges]
+
+
+def _taken(path: str, column: int) -> Iterator[tuple[int, int]]:
+    """First and last id of each line; the column after a subordinate range's first id is its length."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        fields = line.split(":")
+        numbers = [int(field) for field in fields[column : column + 2] if field.isascii() and field.isdigit()]
+        if numbers:
+            count = numbers[1] if column == 1 and len(numbers) == 2 else 1
+            yield numbers[0], numbers[0] + count - 1
+
+
+def program_exists(program: str, cwd: str, placed: Mapping[str, bytes]) -> bool | None:
+    """Whether a program that could not be started is in the box, so that the message can tell a missing one from one with a bad
+    interpreter; None where the host's files and those that were `placed` do not say."""
+    if "/" not in program:
+        return any(os.path.exists(path) for path in candidates(program, BASE["PATH"]))
+    path = os.path.normpath(os.path.join(cwd or WORKSPACE, program))
+    if contains(WORKSPACE, path):
+        return True if path[len(WORKSPACE) + 1 :] in placed else None
+    return os.path.exists(path) if any(contains(system, path) for system in SYSTEM) else None

@@ -1,0 +1,126 @@
+"""The plan: policy, limits and features lowered to the bytes that csrc/common/wire.h describes. Pure.
+
+The last decision about a box is made here and in view.py; the launcher obeys. Made once for each Sandbox, by
+backends/linux.py; numbers and layouts are the compiled header's own, so neither is written down twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sandbox_native._native import ffi, lib
+
+INSIDE_UID: Final = 1000
+_ALIGN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One struct sn_op; `data` is a file's bytes, a link's text or a file system's options."""
+
+    kind: int
+    target: str
+    flags: int = 0
+    mode: int = 0
+    source: str = ""
+    data: bytes = b""
+    device: int = 0
+    inode: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Whose files are whose, as ids of the host."""
+
+    root: bool  # the host is root: the box gets an id of its own
+    box_uid: int  # what the guest is on the host
+    box_gid: int
+    owner_uid: int  # the caller, who owns what the guest makes in a host directory
+    owner_gid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything the launcher is told before the first run."""
+
+    identity: Identity
+    template: Sequence[Op]  # the root, made once
+    box: Sequence[Op]  # what each box mounts on top of it
+    workspace: str
+    hostname: str
+    tmp_bytes: int
+    seccomp: bytes | None  # an array of struct sock_filter; None: no filter
+    groups: Sequence[str] = ()  # control groups that the launcher removes at its end
+    enter: str = ""  # the cgroup.procs file by which the template leaves the host's own group
+
+    def encode(self) -> bytes:
+        """The whole message; every offset counts from its start."""
+        return _Encoder(self).message()
+
+
+class _Encoder:
+    """The header and its tables first, so that they are aligned; then strings and data, each once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.ops_at = ffi.sizeof("struct sn_plan")
+        self.pool_at = self.ops_at + ffi.sizeof("struct sn_op") * (len(plan.template) + len(plan.box))
+        self.pool = bytearray()
+        self.known: dict[bytes, int] = {}
+
+    def message(self) -> bytes:
+        plan = self.plan
+        ops = ffi.new("struct sn_op[]", [self._op(op) for op in (*plan.template, *plan.box)])
+        header = ffi.new("struct sn_plan *")
+        header.version = lib.SN_WIRE_VERSION
+        header.flags = self._flags()
+        header.box_uid, header.box_gid = plan.identity.box_uid, plan.identity.box_gid
+        header.owner_uid, header.owner_gid = plan.identity.owner_uid, plan.identity.owner_gid
+        header.inside_uid = header.inside_gid = INSIDE_UID
+        header.template_at, header.template_count = self.ops_at, len(plan.template)
+        header.box_at = self.ops_at + ffi.sizeof("struct sn_op") * len(plan.template)
+        header.box_count = len(plan.box)
+        if plan.seccomp is not None:
+            header.filter_at = self._put(plan.seccomp)
+            header.filter_count = len(plan.seccomp) // 8
+        header.groups_at, header.groups_count = self._offsets(plan.groups), len(plan.groups)
+        header.hostname_at = self._string(plan.hostname)
+        header.workspace_at = self._string(plan.workspace)
+        header.enter_at = self._string(plan.enter) if plan.enter else 0
+        header.tmp_bytes = plan.tmp_bytes
+        header.size = self.pool_at + len(self.pool)
+        return bytes(ffi.buffer(header)) + bytes(ffi.buffer(ops)) + bytes(self.pool)
+
+    def _flags(self) -> int:
+        flags = lib.SN_PLAN_ROOT if self.plan.identity.root else 0
+        return flags | (lib.SN_PLAN_NO_SECCOMP if self.plan.seccomp is None else 0)
+
+    def _op(self, op: Op) -> dict[str, int]:
+        return {
+            "kind": op.kind,
+            "flags": op.flags,
+            "mode": op.mode,
+            "source": self._string(op.source) if op.source else 0,
+            "target": self._string(op.target),
+            "data": self._put(op.data) if op.data or op.kind == lib.SN_OP_FILE else 0,
+            "size": len(op.data),
+            "device": op.device,
+            "inode": op.inode,
+        }
+
+    def _offsets(self, strings: Iterable[str]) -> int:
+        offsets = ffi.new("uint32_t[]", [self._string(text) for text in strings])
+        return self._put(bytes(ffi.buffer(offsets))) if len(offsets) else 0
+
+    def _string(self, text: str) -> int:
+        return self._put(text.encode("utf-8", "surrogateescape"))
+
+    def _put(self, data: bytes) -> int:
+        """Where it begins. A NUL follows, so that data is a string too."""
+        at = self.known.get(data)
+        if at is None:
+            at = self.known[data] = self.pool_at + len(self.pool)
+            self.pool += data + bytes(1 + -(len(data) + 1) % _ALIGN)
+        return at

@@ -1,0 +1,130 @@
+"""The receipt: from the bits of init's report and the plan to `Enforcement`. Pure.
+
+A layer holds because init or the guest's first steps did it in this very run and said so, not because it was planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sandbox_native._native import lib
+from sandbox_native.limits import Limits
+from sandbox_native.plan import INSIDE_UID, Plan
+from sandbox_native.policy import Policy, Rung
+from sandbox_native.request import rlimits
+from sandbox_native.result import Enforcement, Layer
+from sandbox_native.verdict import ReportData
+
+_KEPT: Final = 256  # receipts that are remembered: the bits differ in few runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a Sandbox stands on, for the receipts of all its runs."""
+
+    rung: Rung
+    policy: Policy
+    plan: Plan
+    group: str  # which control group serves, or why none does
+    swap_limited: bool
+
+
+# Each run's own steps: layer, mechanism, bit.
+_STEPS: Final = (
+    ("user", "user namespace", lib.SN_HELD_USER),
+    ("groups", "no supplementary groups", lib.SN_HELD_NO_GROUPS),
+    ("mount", "mount namespace", lib.SN_HELD_MOUNT),
+    ("root", "root of its own, by pivot_root", lib.SN_HELD_ROOT),
+    ("pid", "pid namespace", lib.SN_HELD_PID),
+    ("proc", "/proc of its own", lib.SN_HELD_PROC),
+    ("ipc", "ipc namespace", lib.SN_HELD_IPC),
+    ("uts", "uts namespace", lib.SN_HELD_UTS),
+    ("net", "network namespace", lib.SN_HELD_NET),
+    ("cgroup_namespace", "cgroup namespace", lib.SN_HELD_CGROUP_NS),
+    ("capabilities", "all five sets empty", lib.SN_HELD_CAPS),
+    ("no_new_privs", "PR_SET_NO_NEW_PRIVS", lib.SN_HELD_NO_NEW_PRIVS),
+    ("securebits", "securebits, locked", lib.SN_HELD_SECUREBITS),
+    ("session", "setsid, default signals, umask 022", lib.SN_HELD_SESSION),
+    ("descriptors", "close_range: only 0, 1, 2", lib.SN_HELD_FDS),
+    ("keyring", "session keyring of its own", lib.SN_HELD_KEYRING),
+)
+
+
+class Receipts:
+    """Makes receipts, and gives the same one to runs for which the same held. Safe in threads."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._known: dict[object, Enforcement] = {}
+
+    def of(self, report: ReportData, limits: Limits) -> Enforcement:
+        key = (report.held, report.rlimits_kept, limits if report.rlimits_kept else None, limits.cpus, limits.cpu_seconds is None)
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            found = self._known[key] = Enforcement(
+                rung=self._ground.rung, layers=tuple(_layers(self._ground, report, limits))
+            )
+        return found
+
+
+def _layers(ground: Ground, report: ReportData, limits: Limits) -> Iterator[Layer]:
+    held = report.held
+    for name, mechanism, bit in _STEPS:
+        yield Layer(name=name, mechanism=mechanism, held=bool(held & bit), detail=_detail(ground, name, held))
+    yield _seccomp(ground, held)
+    yield Layer(name="landlock", mechanism="Landlock", held=None, detail="not requested by this policy")
+    yield _rlimits(ground, report, limits)
+    yield from _consumption(ground, held, limits)
+
+
+def _detail(ground: Ground, name: str, held: int) -> str:
+    identity = ground.plan.identity
+    if name == "user":
+        return f"uid {INSIDE_UID} inside, {identity.box_uid} on the host"
+    if name == "proc":
+        if held & lib.SN_HELD_PROC_SUBSET:
+            return "processes only: a full one was refused here"
+        masked = sum(op.kind == lib.SN_OP_MASK for op in ground.plan.box)
+        return f"{masked} host-wide names masked" if masked else "nothing masked"
+    return "lo only" if name == "net" else ""
+
+
+def _seccomp(ground: Ground, held: int) -> Layer:
+    code = ground.plan.seccomp
+    if code is None:
+        return Layer(name="seccomp", mechanism="system call filter", held=None, detail="not requested by this policy")
+    listener = "" if held & lib.SN_HELD_LISTENER else "; what it ends looks like a SIGSYS here"
+    detail = f"allowlist, {len(code) // 8} instructions{listener}"
+    return Layer(name="seccomp", mechanism="system call filter", held=bool(held & lib.SN_HELD_SECCOMP), detail=detail)
+
+
+def _rlimits(ground: Ground, report: ReportData, limits: Limits) -> Layer:
+    asked = rlimits(limits, ground.rung is not Rung.FULL)
+    kept = [limit.name for at, limit in enumerate(asked) if report.rlimits_kept >> at & 1]
+    detail = ", ".join(limit.name for limit in asked)
+    if kept:
+        detail += f"; above the caller's own hard limit, which stays: {', '.join(kept)}"
+    return Layer(name="rlimits", mechanism="setrlimit", held=bool(report.held & lib.SN_HELD_RLIMITS), detail=detail)
+
+
+def _consumption(ground: Ground, held: int, limits: Limits) -> Iterator[Layer]:
+    grouped = ground.rung is Rung.FULL
+    in_group = bool(held & lib.SN_HELD_GROUP)
+    yield Layer(name="control_group", mechanism="cgroup", held=in_group if grouped else False, detail=ground.group)
+    if grouped:
+        swap = "without swap" if ground.swap_limited else "swap is not accounted by this kernel"
+        yield Layer(name="memory", mechanism="control group limit", held=in_group, detail=swap)
+        yield Layer(name="processes", mechanism="control group limit", held=in_group)
+        cpu = "control group usage"
+    else:
+        yield Layer(name="memory", mechanism="sampling", held=True, detail="may be passed between two samples")
+        counted = "RLIMIT_NPROC: threads of the guest's uid, within the box on Linux 5.14 and later"
+        yield Layer(name="processes", mechanism="rlimit", held=bool(held & lib.SN_HELD_RLIMITS), detail=counted)
+        cpu = "sampling"
+    yield Layer(name="cpu_seconds", mechanism=cpu, held=None if limits.cpu_seconds is None else in_group or not grouped)
+    yield Layer(name="cpus", mechanism="control group quota", held=None if limits.cpus is None else in_group)
+    yield Layer(name="wall_seconds", mechanism="init's clock", held=True)

@@ -1,0 +1,148 @@
+"""One run lowered to the body of a request: strings and files in the order that csrc/common/wire.h states. Pure.
+
+Called by sandbox.py for every run, so what repeats between runs (the encoded environment, argv and
+candidates of a program that is run again and again) is kept by `Encoder`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sandbox_native.environment import WORKSPACE, guest_environment
+from sandbox_native.errors import STAGES, PolicyError, setup_error
+from sandbox_native.executables import candidates
+from sandbox_native.limits import Limits
+
+# execve refuses more than 6 MiB of strings whatever the stack limit is (fs/exec.c, bprm_set_stack_limits): refused
+# here with the same error, so that nothing of that size is copied about first.
+_MAX_STRINGS: Final = 6 << 20
+_STAGE_EXEC: Final = next(number for number, name in STAGES.items() if name == "exec")
+_KEPT: Final = 64  # bodies that an encoder remembers, each of at most
+_KEPT_BYTES: Final = 64 << 10
+_FILE: Final = struct.Struct("=QII")  # struct sn_file
+_ALIGN: Final = 8
+
+
+Argument = str | bytes | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """`data` as it travels, and the counts that say how to read it."""
+
+    data: bytes
+    candidates: int
+    argc: int
+    envc: int
+    files: int = 0
+
+
+class Encoder:
+    """Makes bodies, and remembers the last ones. Safe in threads: the worst that a race costs is work done twice."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, Body] = {}
+
+    def body(
+        self,
+        argv: Sequence[Argument],
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> Body:
+        """PolicyError for arguments that no process can have, ExecError(E2BIG) for more than the kernel takes."""
+        if isinstance(argv, (str, bytes)):
+            raise PolicyError("argv is a list of arguments, not one string")
+        words = tuple(argv)
+        key = (words, None if env is None else tuple(env.items()), cwd)
+        try:
+            plain = self._known.get(key)
+        except TypeError:  # an argument that cannot be hashed is none that can be encoded: _text says which
+            plain = None
+        if plain is None:
+            plain = _strings(words, env, cwd)
+            if len(plain.data) <= _KEPT_BYTES:
+                if len(self._known) >= _KEPT:
+                    self._known.clear()
+                self._known[key] = plain
+        if not files:
+            return plain
+        return Body(plain.data + _records(len(plain.data), files), plain.candidates, plain.argc, plain.envc, len(files))
+
+
+def _strings(argv: tuple[object, ...], env: Mapping[str, str] | None, cwd: str | None) -> Body:
+    if not argv:
+        raise PolicyError("argv is empty: its first element is the program")
+    words = [_text(word, f"argv[{at}]") for at, word in enumerate(argv)]
+    if not words[0]:
+        raise PolicyError("argv[0] is empty: it is the program")
+    environment = guest_environment(env)
+    tried = [_text(path, "argv[0]") for path in candidates(words[0].decode("utf-8", "surrogateescape"), environment["PATH"])]
+    pairs = [_text(f"{name}={value}", "env") for name, value in environment.items()]
+    parts = [_text(cwd or WORKSPACE, "cwd"), *tried, *words, *pairs]
+    size = sum(map(len, words)) + sum(map(len, pairs)) + len(words) + len(pairs)
+    if size > _MAX_STRINGS:
+        raise setup_error(_STAGE_EXEC, errno.E2BIG, words[0].decode("utf-8", "replace")[:100])
+    return Body(b"\0".join(parts) + b"\0", len(tried), len(words), len(pairs))
+
+
+def _text(value: object, what: str) -> bytes:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, str):
+        try:
+            value = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise PolicyError(f"{what} cannot be encoded as UTF-8: {error.reason}") from None
+    if not isinstance(value, bytes):
+        raise PolicyError(f"{what} is str, bytes or a path, not {type(value).__name__}")
+    if b"\0" in value:
+        raise PolicyError(f"{what} holds a NUL byte")
+    return value
+
+
+def _records(at: int, files: Mapping[str, bytes]) -> bytes:
+    """struct sn_file, name and data for each, every header at a multiple of 8 counted from the body's start."""
+    parts = [bytes(-at % _ALIGN)]
+    for name, data in files.items():
+        encoded = _text(name, "files") + b"\0"
+        size = len(data)
+        parts += (_FILE.pack(size, len(encoded), _mode(data)), encoded, data)
+        parts.append(bytes(-(_FILE.size + len(encoded) + size) % _ALIGN))
+    return b"".join(parts)
+
+
+def _mode(data: bytes) -> int:
+    return 0o755 if data[:2] == b"#!" or data[:4] == b"\x7fELF" else 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Rlimit:
+    """`name` as in the resource module, lower case and without its prefix. What cannot be raised keeps the hard limit."""
+
+    name: str
+    value: int
+
+
+def rlimits(limits: Limits, count_processes: bool) -> tuple[Rlimit, ...]:
+    """`count_processes`: no control group counts them, so RLIMIT_NPROC does.
+
+    It counts the threads of the guest's host user within the box's own user namespace, from Linux 5.14 on.
+    """
+    chosen = [
+        Rlimit("core", 0),
+        Rlimit("nofile", limits.open_files),
+        Rlimit("fsize", limits.file_bytes),
+    ]
+    if limits.address_space_bytes is not None:
+        chosen.append(Rlimit("as", limits.address_space_bytes))
+    if limits.stack_bytes is not None:
+        chosen.append(Rlimit("stack", limits.stack_bytes))
+    if count_processes:
+        chosen.append(Rlimit("nproc", limits.processes + 1))
+    return tuple(chosen)

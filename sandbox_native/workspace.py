@@ -1,0 +1,132 @@
+"""A host directory that one run sees as its /workspace. Host process, host's credentials.
+
+What is opened here is what counts: the launcher clones the mount by path and compares device and inode with this
+descriptor, and `collect` reads beneath it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sandbox_native import paths
+from sandbox_native.errors import PolicyError, SetupError
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_REMEDY: Final = "name a directory of the host that the guest may change"
+_KERNEL: Final = ("/proc", "/sys", "/dev")
+_SHM: Final = "/dev/shm"
+
+
+@dataclass(slots=True)
+class Workspace:
+    """An open directory. `owner` is set when its files were given to the guest and have to be given back."""
+
+    path: str  # no component is a link
+    fd: int
+    device: int
+    inode: int
+    handed: Handed | None = None
+
+    def hand_over(self, owner: tuple[int, int], guest: tuple[int, int]) -> None:
+        """Makes what the owner has the guest's, until `close`. SetupError when the file system refuses."""
+        self.handed = Handed(owner, guest)
+        self.handed.over(self.fd)
+
+    def close(self) -> None:
+        """Gives back what was handed over, and closes. Harmless when repeated."""
+        fd, self.fd = self.fd, -1
+        if fd < 0:
+            return
+        try:
+            if self.handed is not None:
+                self.handed.back(fd)
+        finally:
+            os.close(fd)
+
+    def abandon(self) -> None:
+        """In a forked child of the host: the directory is still the parent's run's."""
+        self.handed = None
+        self.close()
+
+
+def check(path: str | os.PathLike[str]) -> str:
+    """The path as the backend takes it. PolicyError for one that is relative, has `..`, or shows more than a directory."""
+    checked = paths.absolute("workspace", path)
+    of_kernel = any(paths.contains(kernel, checked) for kernel in _KERNEL) and not paths.contains(_SHM, checked)
+    if checked == "/" or of_kernel:
+        raise PolicyError("more than a directory for files", field="workspace", value=checked, remedy=_REMEDY)
+    return checked
+
+
+def open_workspace(path: str) -> Workspace:
+    """PolicyError when it is not a directory that can be read."""
+    try:
+        resolved = os.path.realpath(path, strict=True)
+        fd = os.open(resolved, _DIRECTORY)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise PolicyError(reason, field="workspace", value=path, remedy=_REMEDY) from error
+    status = os.fstat(fd)
+    return Workspace(resolved, fd, status.st_dev, status.st_ino)
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """Where there are no idmapped mounts: the files themselves change hands, one by one, and change back."""
+
+    owner: tuple[int, int]
+    guest: tuple[int, int]
+
+    def over(self, fd: int) -> None:
+        """What the owner has becomes the guest's. SetupError when the file system refuses."""
+        _change(fd, self.owner, self.guest)
+
+    def back(self, fd: int) -> None:
+        """What the guest has, its new files with it, becomes the owner's."""
+        _change(fd, self.guest, self.owner)
+
+
+def _change(root: int, before: tuple[int, int], after: tuple[int, int]) -> None:
+    def one(name: str, parent: int | None, status: os.stat_result) -> None:
+        uid = after[0] if status.st_uid == before[0] else -1
+        gid = after[1] if status.st_gid == before[1] else -1
+        if uid == gid == -1:
+            return
+        if parent is None:
+            os.chown(root, uid, gid)
+        else:
+            os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
+
+    try:
+        one("", None, os.fstat(root))
+        _walk(root, one)
+    except OSError as error:
+        hint = "the owner of a file could not be changed"
+        raise SetupError("workspace", error.errno or 0, str(error.filename or ""), hint) from error
+
+
+def _walk(fd: int, visit: Callable[[str, int, os.stat_result], None]) -> None:
+    """Every entry beneath, following no link and crossing into no other file system. No recursion: the guest chose the depth."""
+    device = os.fstat(fd).st_dev
+    stack: list[tuple[int, Iterator[str]]] = [(os.dup(fd), iter(os.listdir(fd)))]
+    try:
+        while stack:
+            parent, names = stack[-1]
+            name = next(names, None)
+            if name is None:
+                os.close(stack.pop()[0])
+                continue
+            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            if status.st_dev != device:
+                continue
+            visit(name, parent, status)
+            if stat.S_ISDIR(status.st_mode):
+                below = os.open(name, _DIRECTORY, dir_fd=parent)
+                stack.append((below, iter(os.listdir(below))))
+    finally:
+        for parent, _ in stack:
+            os.close(parent)

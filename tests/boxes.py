@@ -1,0 +1,106 @@
+"""Boxes with the guests of tests/probes in them, what those guests print, and hosts of their own for what would harm pytest."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import scope
+
+from sandbox_native import Layer, Limits, Policy, Result, Rung, Sandbox, Status
+
+MIB = 1 << 20
+SHOWN = "/guest"
+Guests = Mapping[str, Path]
+
+
+def shown(guests: Guests) -> list[tuple[str, str]]:
+    """`Policy.readable`: every guest as /guest/NAME."""
+    return [(str(guests[name]), f"{SHOWN}/{name}") for name in ("verbs", "inside", "attempts")]
+
+
+def strict(guests: Guests, minimum_rung: Rung = Rung.NAMESPACES) -> Policy:
+    return Policy.strict(readable=shown(guests), minimum_rung=minimum_rung)
+
+
+def verbs(words: str) -> list[str]:
+    """`verbs("eat 4 , exit 3")`"""
+    return [f"{SHOWN}/verbs", *words.split()]
+
+
+def attempts(box: Sandbox, words: str, limits: Limits | None = None) -> dict[str, int]:
+    """What each attempt was answered: verb -> errno, 0 where it worked. A verb that is tried twice counts once, the worst."""
+    result = box.run([f"{SHOWN}/attempts", *words.split()], limits=limits)
+    assert result.status is Status.OK, (result.status, result.signal, result.hint, result.stderr, result.stdout)
+    told: dict[str, int] = {}
+    for line in result.text.splitlines():
+        verb, fields = line.split(" ", 1)
+        error = int(fields.rsplit("errno=", 1)[1])
+        told[verb] = min(error, told.get(verb, error))
+    return told
+
+
+def facts(result: Result) -> dict[str, list[str]]:
+    """What `inside` printed, by name."""
+    assert result.status is Status.OK, (result.status, result.hint, result.stderr)
+    found: dict[str, list[str]] = {}
+    for line in result.text.splitlines():
+        name, _, value = line.partition("=")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def layer(result: Result, name: str) -> Layer:
+    (found,) = [one for one in result.enforcement.layers if one.name == name]
+    return found
+
+
+def tree_is_gone(word: str) -> bool:
+    """Whether no process of the machine has this word in its command line, seen from outside."""
+    return not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if word.encode() in command_line(int(pid))]
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def ours() -> set[int]:
+    """Launchers of any host, and what they forked."""
+    return {int(pid) for pid in filter(str.isdigit, os.listdir("/proc")) if command_line(int(pid)).startswith(b"sandbox-native")}
+
+
+def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Waits for what a process of somebody else's is about to do."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        time.sleep(0.001)
+
+
+# ---- hosts of their own ----
+
+
+@functools.cache
+def set_aside(pid: int) -> None:
+    """The first Sandbox moves this process out of its cgroup (v2), so that forked hosts can use it too."""
+    Sandbox().close()
+
+
+def forked_host(work: Callable[[], None]) -> int:
+    """A forked process that runs `work`, which may close, starve or change what it likes; its pid."""
+    set_aside(os.getpid())
+    sys.stdout.flush()
+    return scope.child(work)
+
+
+def in_a_host(work: Callable[[], None]) -> None:
+    """`work` in a forked process, which must not raise."""
+    _, status = os.waitpid(forked_host(work), 0)
+    assert status == 0, f"wait status {status}"

@@ -1,0 +1,256 @@
+"""Limits.* hold for the whole tree, to a few milliseconds, and the verdict says what happened and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import signal
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import boxes
+import pytest
+from boxes import MIB, Guests, verbs
+
+from sandbox_native import Limits, Overflow, Result, Sandbox, Status
+
+pytestmark = pytest.mark.needs("userns")
+PY = "/usr/bin/python3"
+FATAL = sorted(
+    {number for number in signal.valid_signals() if number not in (signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT)}
+    - {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+)
+
+
+@pytest.fixture
+def box(guest: Guests) -> Iterator[Sandbox]:
+    with Sandbox(boxes.strict(guest)) as sandbox:
+        yield sandbox
+
+
+# ---- wall ----
+
+STUBBORN = {
+    "sleeps": "sleep 30000",
+    "stops itself": "stop",
+    "ignores every signal": "ignore , sleep 30000",
+    "burns every core": "spinners 3 , spin 0",
+    "left for another session": "daemon 30000 , sleep 30000",
+    "has children that wait": "fork 40 , pause",
+    "has threads that wait": "threads 40 , pause",
+    "has children that stopped": "fork 5 , stop",
+    "writes for ever": "flood 1",
+    "holds stdout elsewhere": "hold 30000 , pause",
+}
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("words", [pytest.param(words, id=what) for what, words in STUBBORN.items()])
+def test_the_wall_limit_ends_a_guest_that(words: str, box: Sandbox, factor: float) -> None:
+    started = time.monotonic()
+    result = box.run(verbs(words), limits=Limits(wall_seconds=0.15))
+    assert (result.status, result.exit_code, result.signal) == (Status.WALL_LIMIT, None, None)
+    assert 0.15 <= result.usage.wall_seconds < 0.15 + 0.2 * factor
+    assert time.monotonic() - started < 0.15 + 1.0 * factor
+    assert boxes.tree_is_gone(boxes.SHOWN)
+    assert result.hint is not None and "wall_seconds" in result.hint
+
+
+@pytest.mark.slow
+def test_the_overshoot_is_that_of_a_plain_sleeper_and_ten_milliseconds(box: Sandbox) -> None:
+    """The median of 20 runs, less the median overshoot of a plain sleeper beside it."""
+    sleeper = box.spawn([PY, "-I", "-S", "-c", OVERSLEEP], limits=Limits(wall_seconds=20))
+    over = [box.run(verbs("fork 3 , pause"), limits=Limits(wall_seconds=0.05)).usage.wall_seconds - 0.05 for _ in range(20)]
+    asleep = [float(line) for line in sleeper.wait().text.split()]
+    assert len(asleep) == 20
+    assert statistics.median(over) - statistics.median(asleep) <= 0.010
+
+
+OVERSLEEP = """
+import time
+for _ in range(20):
+    started = time.monotonic(); time.sleep(0.05); print(time.monotonic() - started - 0.05)
+"""
+
+
+# ---- CPU ----
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("words", ["spin 0", "spinners 3 , spin 0", "ignore , spinners 2 , pause", "fork 3 , spinners 1 , stop"])
+def test_the_cpu_limit_counts_the_whole_tree(words: str, box: Sandbox, factor: float) -> None:
+    result = box.run(verbs(words), limits=Limits(cpu_seconds=0.2, wall_seconds=20))
+    assert (result.status, result.exit_code, result.signal) == (Status.CPU_LIMIT, None, None)
+    assert 0.2 <= result.usage.cpu_seconds < 0.2 + 0.05 * factor
+    assert result.hint is not None and "cpu_seconds" in result.hint
+
+
+@pytest.mark.slow
+@pytest.mark.needs("cgroup")
+def test_the_cpu_limit_is_passed_by_at_most_ten_milliseconds(box: Sandbox) -> None:
+    limits = Limits(cpu_seconds=0.1, wall_seconds=20)
+    over = [box.run(verbs("spinners 1 , spin 0"), limits=limits).usage.cpu_seconds - 0.1 for _ in range(20)]
+    assert statistics.median(over) <= 0.010
+
+
+def test_cpu_time_above_the_limit_at_a_clean_exit_counts_too(box: Sandbox) -> None:
+    """The last check comes after the exit: a guest that is faster than the next look is judged all the same."""
+    seen = {box.run(verbs("spin 3"), limits=Limits(cpu_seconds=0.002)).status for _ in range(5)}
+    assert seen == {Status.CPU_LIMIT}
+
+
+@pytest.mark.needs("cgroup")
+def test_cpu_time_of_children_that_nobody_waits_for_counts(box: Sandbox) -> None:
+    result = box.run(["/bin/sh", "-c", "trap '' CHLD; for i in 1 2 3 4; do (i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done) & done; wait"])
+    assert result.ok and result.usage.cpu_seconds > 0.04
+
+
+def test_sleep_is_no_cpu_time(box: Sandbox) -> None:
+    result = box.run(verbs("sleep 200"), limits=Limits(cpu_seconds=0.1))
+    assert result.ok and result.usage.cpu_seconds < 0.1
+
+
+# ---- memory ----
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("words", ["eat 200", "fork 2 , eat 200", "shm 60 , eat 30", "exec /guest/verbs eat 200", "eat 60 , daemon 1 , eat 60"])
+def test_the_memory_limit_is_the_trees(words: str, box: Sandbox) -> None:
+    result = box.run(verbs(words), limits=Limits(memory_bytes=64 * MIB))
+    assert (result.status, result.exit_code, result.signal) == (Status.MEMORY_LIMIT, None, None)
+    assert result.hint is not None and "memory_bytes" in result.hint
+
+
+@pytest.mark.needs("cgroup")
+def test_a_child_that_the_kernel_killed_for_memory_is_enough(box: Sandbox) -> None:
+    """The parent would have ended with 0: the group's OOM count rose all the same."""
+    child = ["/bin/sh", "-c", "/guest/verbs eat 200; exit 0"]
+    assert box.run(child, limits=Limits(memory_bytes=64 * MIB)).status is Status.MEMORY_LIMIT
+
+
+@pytest.mark.parametrize("words", ["eat 40", "reserve 3000", "eat 10 , fork 3", "shm 20"])
+def test_what_fits_is_left_alone(words: str, box: Sandbox) -> None:
+    result = box.run(verbs(words), limits=Limits(memory_bytes=64 * MIB))
+    assert result.ok, (result.status, result.hint)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS])
+def test_a_signal_of_the_guests_own_is_not_a_memory_limit(number: int, box: Sandbox) -> None:
+    result = box.run(verbs(f"eat 20 , signal {number}"), limits=Limits(memory_bytes=64 * MIB))
+    assert (result.status, result.signal) == (Status.SIGNALED, number)
+
+
+@pytest.mark.needs("cgroup")
+def test_files_in_memory_are_memory_and_the_next_run_does_not_pay_for_it(box: Sandbox) -> None:
+    """A guest that is tiny itself: the kernel may choose any process of the group."""
+    limits = Limits(memory_bytes=24 * MIB)
+    for _ in range(6):
+        result = box.run(["/bin/dd", "if=/dev/zero", "of=/tmp/full", "bs=1M", "count=60"], limits=limits)
+        assert result.status is Status.MEMORY_LIMIT, (result.status, result.exit_code, result.stderr)
+        assert box.run(["/bin/true"], limits=limits).ok
+
+
+def test_an_address_space_that_is_refused_is_the_real_exit_with_a_hint(box: Sandbox) -> None:
+    limits = Limits(address_space_bytes=64 * MIB)
+    result = box.run([PY, "-I", "-S", "-c", "bytearray(200 << 20)"], limits=limits)
+    assert (result.status, result.exit_code) == (Status.NONZERO_EXIT, 1)
+    assert result.hint is not None and "address_space_bytes" in result.hint
+
+
+# ---- processes ----
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("words", ["fork 100", "threads 100"])
+def test_the_process_limit_counts_processes_and_threads(words: str, box: Sandbox) -> None:
+    result = box.run(verbs(words), limits=Limits(processes=20))
+    assert result.text.split()[1:] == ["made=19", f"errno={errno.EAGAIN}"]
+
+
+@pytest.mark.kernel
+def test_a_bomb_ends_with_its_run(box: Sandbox, factor: float) -> None:
+    started = time.monotonic()
+    result = box.run(verbs("bomb 300"), limits=Limits(processes=200, wall_seconds=0.5))
+    assert result.status is Status.WALL_LIMIT and result.killed_processes > 100
+    assert time.monotonic() - started < 0.5 + 2.0 * factor
+    assert boxes.tree_is_gone(boxes.SHOWN)
+
+
+def test_zombies_do_not_outlive_the_run(box: Sandbox) -> None:
+    result = box.run(verbs("zombies 15"), limits=Limits(processes=20))
+    assert result.ok and result.text == "zombies made=15 errno=0\n"
+
+
+# ---- output ----
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("fd", [1, 2])
+def test_output_past_its_bound_ends_the_run_when_asked(fd: int, box: Sandbox) -> None:
+    limits = Limits(stdout_bytes=1000, stderr_bytes=1000, on_overflow=Overflow.KILL)
+    result = box.run(verbs(f"flood {fd}"), limits=limits)
+    kept, total, cut = (result.stdout, result.stdout_total, result.stdout_truncated) if fd == 1 else _stderr(result)
+    assert (result.status, result.exit_code, kept, cut) == (Status.OUTPUT_LIMIT, None, b"x" * 1000, True)
+    assert total > 1000
+
+
+def _stderr(result: Result) -> tuple[bytes, int, bool]:
+    return result.stderr, result.stderr_total, result.stderr_truncated
+
+
+def test_output_past_its_bound_is_counted_to_the_last_byte(box: Sandbox) -> None:
+    result = box.run(verbs("write 1 5000000 , write 2 70000 , exit 5"), limits=Limits(stdout_bytes=4096, stderr_bytes=69_999))
+    assert (result.status, result.exit_code) == (Status.NONZERO_EXIT, 5)
+    assert (len(result.stdout), result.stdout_total, result.stdout_truncated) == (4096, 5_000_000, True)
+    assert (len(result.stderr), result.stderr_total, result.stderr_truncated) == (69_999, 70_000, True)
+
+
+@pytest.mark.parametrize("policy", [Overflow.TRUNCATE, Overflow.KILL])
+def test_output_that_just_fits_is_whole(policy: Overflow, box: Sandbox) -> None:
+    result = box.run(verbs("write 1 4096"), limits=Limits(stdout_bytes=4096, on_overflow=policy))
+    assert (result.status, result.stdout_total, result.stdout_truncated) == (Status.OK, 4096, False)
+
+
+# ---- ends ----
+
+
+def test_every_exit_code_comes_back_as_it_is(box: Sandbox) -> None:
+    told = [box.run(verbs(f"exit {code}")) for code in range(256)]
+    assert [result.exit_code for result in told] == list(range(256))
+    assert [result.status for result in told] == [Status.OK] + [Status.NONZERO_EXIT] * 255
+
+
+@pytest.mark.kernel
+def test_every_fatal_signal_comes_back_as_it_is(box: Sandbox) -> None:
+    told = [box.run(verbs(f"signal {number} , sleep 5000")) for number in FATAL]
+    assert [(result.status, result.signal, result.exit_code) for result in told] == [(Status.SIGNALED, one, None) for one in FATAL]
+
+
+def test_abort_is_sigabrt(box: Sandbox) -> None:
+    assert box.run(verbs("abort")).signal == signal.SIGABRT
+
+
+@pytest.mark.kernel
+@pytest.mark.needs("x86_64")
+@pytest.mark.parametrize("words,names", [("int80 20", ("20", "getpid", "i386")), ("x32 39", ("39", "getpid", "x32"))])
+def test_a_call_that_the_filter_ends_is_named(words: str, names: tuple[str, ...], box: Sandbox) -> None:
+    result = box.run([f"{boxes.SHOWN}/attempts", *words.split()])
+    assert (result.status, result.exit_code, result.signal) == (Status.FORBIDDEN_SYSCALL, None, None)
+    assert result.hint is not None and all(name in result.hint for name in names), result.hint
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("words", ["sigsys", "sigsys-forged"])
+def test_a_sigsys_of_the_guests_own_is_no_forbidden_call(words: str, box: Sandbox) -> None:
+    result = box.run(verbs(words))
+    assert (result.status, result.signal) == (Status.SIGNALED, signal.SIGSYS)
+
+
+def test_cancelling_ends_the_tree_and_says_so(box: Sandbox, needs: Callable[[str], None]) -> None:
+    with box.spawn(verbs("fork 5 , echo ready , pause")) as process:
+        assert [line.split()[0] for line in (process.stdout.readline(), process.stdout.readline())] == [b"fork", b"ready"]
+        process.kill()
+        result = process.wait()
+    assert (result.status, result.exit_code, result.signal, result.killed_processes) == (Status.CANCELLED, None, None, 6)
+    assert boxes.tree_is_gone(boxes.SHOWN)

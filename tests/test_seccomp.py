@@ -1,0 +1,207 @@
+"""The filter of sandbox_native/seccomp.py: every answer, by the interpreter of bpf.py. test_seccomp_kernel.py has the kernel's.
+
+The expected answers are written here a second time, from what each call means, and not taken from the tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import bpf
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox_native import seccomp, syscalls
+from sandbox_native._native import lib
+from sandbox_native.seccomp import AUDIT_ARCH_AARCH64, AUDIT_ARCH_X86_64, RET_ALLOW, RET_KILL_PROCESS, RET_USER_NOTIF
+
+I386, ARM = 0x40000003, 0x40000028
+EPERM, EINVAL, ENOSYS, EPROTO, ESOCKT, EAF = (0x50000 | number for number in (1, 22, 38, 93, 94, 97))
+X32 = 0x40000000
+
+NATIVE = lib.sn_audit_arch()
+NUMBERS = bpf.built_numbers()
+GENERIC = bpf.header_numbers("asm-generic/unistd.h")  # what aarch64 has
+FILTER = seccomp.filter_bytes(NUMBERS, NATIVE)
+DECODED = bpf.instructions(FILTER)
+LISTENED = bpf.instructions(seccomp.filter_bytes(NUMBERS, NATIVE, end_action=RET_USER_NOTIF))
+
+KILL_OR_ASK = pytest.mark.parametrize(
+    "decoded,action", [(DECODED, RET_KILL_PROCESS), (LISTENED, RET_USER_NOTIF)], ids=["kill", "listener"]
+)
+Decoded = list[tuple[int, int, int, int]]
+
+
+def low(value: int) -> int:
+    return value & 0xFFFFFFFF
+
+
+def unless(refused: bool, answer: int = EPERM) -> int:
+    return answer if refused else RET_ALLOW
+
+
+def socket(domain: int, kind: int, protocol: int) -> int:
+    domain, kind, protocol = low(domain), kind & 15, low(protocol)
+    if domain == 1:
+        return RET_ALLOW
+    if domain not in (2, 10):
+        return EAF
+    if kind not in (1, 2):
+        return EPERM if kind in (3, 10) else ESOCKT
+    return unless(protocol not in (0, 6, 17), EPROTO)
+
+
+def node(mode: int) -> int:
+    return unless((mode & 0o170000) not in (0, 0o100000, 0o10000, 0o140000) or mode & 0o6000 != 0)
+
+
+def opening(flags: int, mode: int) -> int:
+    return unless(bool(flags & (os.O_CREAT | 0o20000000)) and mode & 0o6000 != 0)
+
+
+def namespaces(flags: int) -> int:
+    return unless(flags >> 32 != 0 or flags & 0x7E020080 != 0)
+
+
+EXPECTED: dict[str, Callable[..., int]] = {
+    "clone": lambda flags, *_: namespaces(flags),
+    "unshare": lambda flags, *_: unless(flags & ~0x40600 != 0),
+    "ioctl": lambda _, command, *__: unless(low(command) in (0x5412, 0x541C)),
+    "socket": lambda *arguments: socket(*arguments[:3]),
+    "socketpair": lambda *arguments: socket(*arguments[:3]),
+    "personality": lambda persona, *_: unless(low(persona) != 0xFFFFFFFF),
+    "prctl": lambda option, *_: unless(low(option) not in syscalls.PRCTL_OPTIONS.values(), EINVAL),
+    "open": lambda _, flags, mode, *__: opening(flags, mode),
+    "openat": lambda _, __, flags, mode, *___: opening(flags, mode),
+    "creat": lambda _, mode, *__: unless(mode & 0o6000 != 0),
+    "chmod": lambda _, mode, *__: unless(mode & 0o6000 != 0),
+    "fchmod": lambda _, mode, *__: unless(mode & 0o6000 != 0),
+    "fchmodat": lambda _, __, mode, *___: unless(mode & 0o6000 != 0),
+    "fchmodat2": lambda _, __, mode, *___: unless(mode & 0o6000 != 0),
+    "mknod": lambda _, mode, *__: node(mode),
+    "mknodat": lambda _, __, mode, *___: node(mode),
+    "sched_setscheduler": lambda pid, policy, *_: unless(low(pid) == 1 or low(policy) & ~X32 not in (0, 3, 5)),
+    "setpriority": lambda which, who, *_: unless(low(which) == 2 or low(who) == 1),
+    "ioprio_set": lambda which, who, *_: unless(low(which) == 3 or low(who) == 1),
+    **{name: lambda pid, *_: unless(low(pid) == 1) for name in ("sched_setaffinity", "sched_setparam", "prlimit64")},
+}
+
+
+def expected(numbers: dict[str, int], number: int, arguments: tuple[int, ...]) -> int:
+    name = seccomp.name_of(numbers, number)
+    if name in EXPECTED:
+        return EXPECTED[name](*arguments)
+    if name is None or name in ("clone3", "openat2"):
+        return ENOSYS
+    return RET_ALLOW if any(name in calls for calls in syscalls.GROUPS.values()) else EPERM
+
+
+def test_every_checked_call_has_an_expected_answer_here() -> None:
+    assert set(EXPECTED) == set(syscalls.CHECKED)
+
+
+def test_each_number_has_its_answer() -> None:
+    for number in [-1, -2, *range(1025), 0x3FFFFFFF, 0x80000000, 0xBFFFFFFF]:
+        for filler in (0, 1, 2, 0xFFFFFFFF, 0x1FFFFFFFF, 0xFFFFFFFFFFFFFFFF):
+            arguments = (filler,) * 6
+            assert bpf.run(DECODED, number, NATIVE, arguments).action == expected_on(number, arguments), (number, filler)
+
+
+def expected_on(number: int, arguments: tuple[int, ...]) -> int:
+    if NATIVE == AUDIT_ARCH_X86_64 and number & X32 and low(number) != 0xFFFFFFFF:
+        return RET_KILL_PROCESS
+    return expected(NUMBERS, number, arguments)
+
+
+@pytest.mark.parametrize("name", sorted(set(EXPECTED) & set(NUMBERS)))
+@given(data=st.data())
+def test_arguments_decide_by_the_halves_that_the_kernel_reads(name: str, data: st.DataObject) -> None:
+    constants = sorted({value for step in syscalls.CHECKED[name] for value in (*step.values, step.mask)})
+    bits = [1 << bit for bit in range(32)]
+    words = st.one_of(st.sampled_from([*constants, 0, 1, 2, 5, 6]), st.sampled_from(bits), st.integers(0, 0xFFFFFFFF))
+    halves = st.builds(lambda high, lower: high << 32 | lower, st.sampled_from([0, 0, 1, 0x80000000, 0xFFFFFFFF]), words)
+    arguments = data.draw(st.tuples(*[halves] * 6))
+    assert bpf.run(DECODED, NUMBERS[name], NATIVE, arguments).action == EXPECTED[name](*arguments)
+
+
+@pytest.mark.parametrize("bit", [7, 17, *range(25, 31)])
+def test_no_namespace_flag_passes_with_any_others(bit: int) -> None:
+    for others in (0, 17, 0x3D0F00, 0x7C0FF00, 0xFFFFFFFF):
+        for call in ("clone", "unshare"):
+            assert bpf.run(DECODED, NUMBERS[call], NATIVE, (1 << bit | others,)).action == EPERM
+
+
+def test_no_other_socket_family_passes() -> None:
+    for family in set(range(64)) - {1, 2, 10}:
+        for value in (family, family | 1 << 32, family | 1 << 63):
+            assert bpf.run(DECODED, NUMBERS["socket"], NATIVE, (value, 1, 0)).action == EAF, family
+
+
+@KILL_OR_ASK
+def test_a_foreign_architecture_ends_the_guest(decoded: Decoded, action: int) -> None:
+    other_of_ours = AUDIT_ARCH_AARCH64 if NATIVE == AUDIT_ARCH_X86_64 else AUDIT_ARCH_X86_64
+    for arch in (I386, ARM, 0, 0xFFFFFFFF, other_of_ours):
+        for number in [*range(1025), -1, 0x40000000, 0x40000001]:
+            assert bpf.run(decoded, number, arch).action == action
+
+
+@pytest.mark.needs("x86_64")
+@KILL_OR_ASK
+def test_x32_ends_the_guest_and_minus_one_does_not(decoded: Decoded, action: int) -> None:
+    for number in (*range(1025), 0x3FFFFFFF, 0x80000000, 0xBFFFFFFE):
+        assert bpf.run(decoded, number | X32, NATIVE).action == action
+    assert bpf.run(decoded, -1, NATIVE).action == ENOSYS
+    assert bpf.run(decoded, 0x80000000, NATIVE).action == ENOSYS
+
+
+@pytest.mark.parametrize("name", ["read", "write", "futex", "close", "mmap", "epoll_pwait", "newfstatat"])
+def test_frequent_calls_take_few_instructions(name: str) -> None:
+    assert bpf.run(DECODED, NUMBERS[name], NATIVE).steps <= 12
+
+
+def test_the_filter_is_small_and_always_the_same() -> None:
+    assert len(DECODED) < 300
+    assert seccomp.filter_bytes(dict(reversed(NUMBERS.items())), NATIVE) == FILTER
+
+
+def test_aarch64_has_the_same_answers_with_its_own_numbers() -> None:
+    decoded = bpf.instructions(seccomp.filter_bytes(GENERIC, AUDIT_ARCH_AARCH64))
+    for number in [-1, *range(1025), X32, X32 | 1, 0x7FFFFFFF]:
+        for filler in (0, 1, 2, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF):
+            arguments = (filler,) * 6
+            answer = bpf.run(decoded, number, AUDIT_ARCH_AARCH64, arguments).action
+            assert answer == expected(GENERIC, number, arguments), number
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 40, 400, 1500])
+def test_jumps_beyond_255_instructions_arrive(size: int) -> None:
+    # Alternating answers cannot be merged, so the tree is as large as it gets.
+    names = [("read", "mount", "ioctl", "openat", "socket", "prctl", "clone")[at % 7] for at in range(size)]
+    ranges = [(at, seccomp._answer(name)) for at, name in enumerate(names)]
+    decoded = bpf.instructions(seccomp._Layout().program(seccomp._Change(0x20, 0, seccomp._halve(ranges))))
+    for at, name in enumerate(names):
+        wanted = EXPECTED[name](*[0] * 6) if name in EXPECTED else (RET_ALLOW if name == "read" else EPERM)
+        assert bpf.run(decoded, at, NATIVE).action == wanted
+
+
+def test_a_number_finds_its_name() -> None:
+    assert seccomp.name_of({"read": 0, "mount": 165, "syscalls": 451}, 165) == "mount"
+    assert seccomp.name_of({"read": 0, "syscalls": 451}, 451) is None
+    assert seccomp.name_of({}, -1) is None
+
+
+@pytest.mark.parametrize(
+    "numbers,arch,end",
+    [
+        ({}, NATIVE, RET_KILL_PROCESS),
+        ({"read": -1}, NATIVE, RET_KILL_PROCESS),
+        ({"read": X32}, NATIVE, RET_KILL_PROCESS),
+        (NUMBERS, I386, RET_KILL_PROCESS),
+        (NUMBERS, NATIVE, RET_ALLOW),
+    ],
+)
+def test_nonsense_is_refused(numbers: dict[str, int], arch: int, end: int) -> None:
+    with pytest.raises(ValueError):
+        seccomp.filter_bytes(numbers, arch, end_action=end)
