@@ -187,7 +187,7 @@ def receipt(result: Result) -> Iterable[str]:
         f"{format_bytes(usage.peak_memory_bytes)} peak memory ({usage.peak_memory_source})"
     )
     yield (
-        f"         {usage.peak_processes} processes at most, {result.killed_processes} of them killed at the end; "
+        f"         processes: {usage.peak_processes} at most, {result.killed_processes} killed at the end; "
         f"{format_bytes(result.stdout_total)} to stdout, {format_bytes(result.stderr_total)} to stderr"
     )
     yield f"receipt  rung {result.enforcement.rung.value}"

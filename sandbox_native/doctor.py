@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from sandbox_native import Limits, Policy, Sandbox
 from sandbox_native.errors import PolicyError, SandboxError, SetupError, UnsupportedError
 from sandbox_native.features import Feature, Features, launcher_path, probe
-from sandbox_native.remedies import PURPOSE, Machine, remedy
+from sandbox_native.remedies import OF_ROOT, PURPOSE, Machine, remedy
 from sandbox_native.result import Result
 from sandbox_native.tables import print_table
 
@@ -69,7 +69,9 @@ def probed(features: Features, machine: Machine) -> list[Finding]:
     for feature in Feature:
         error = features.errors[feature]
         detail = PURPOSE[feature]
-        if error:
+        if error and feature in OF_ROOT and not machine.root:
+            detail += ": root's only, the box of a plain user does without"
+        elif error:
             detail += f": {os.strerror(error)} ({errno.errorcode.get(error, error)})"
         elif feature is Feature.LANDLOCK:
             detail += f", ABI {features.landlock_abi}"
@@ -93,9 +95,10 @@ def _launcher() -> Finding:
 
 
 def _control_groups() -> list[Finding]:
-    from sandbox_native.cgroup import discover
+    from sandbox_native.cgroup import discover, release
 
     found = discover()
+    release(found)  # on v2 we may have been moved aside
     groups = Finding(name="cgroup", works=found.usable, detail=found.detail, remedy=found.remedy)
     share = "a share of cores (cpus) can be limited" if found.limits_cpus else "no cpu controller: cpus cannot be limited"
     return [groups, Finding(name="cgroup_cpu", works=found.limits_cpus, detail=share)]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from sandbox_native.errors import UnsupportedError
 
@@ -82,29 +82,30 @@ def probe() -> Features:
     :raises UnsupportedError: not on Linux.
     :raises SetupError: the launcher could not be started or did not answer.
     """
-    return _probe(os.getpid(), os.geteuid(), launcher_path())
-
-
-@functools.lru_cache(maxsize=1)
-def _probe(pid: int, euid: int, launcher: str) -> Features:
-    """The key says when an answer is stale: in a forked child, after a change of user, with another launcher."""
     try:
-        from sandbox_native._native import ffi, lib
-        from sandbox_native.backends.native import failure_of
+        from sandbox_native import _native
     except ImportError as error:
         raise UnsupportedError(
             f"the native part cannot be loaded ({error})",
             missing=("sandbox_native._native",),
             remedy="install the package again, on Linux",
         ) from error
+    return _probe(_native, os.getpid(), os.geteuid(), launcher_path())
 
+
+@functools.lru_cache(maxsize=1)
+def _probe(native: Any, pid: int, euid: int, launcher: str) -> Features:
+    """The key says when an answer is stale: in a forked child, after a change of user, with another launcher."""
+    from sandbox_native.backends.native import failure_of
+
+    ffi, lib = native.ffi, native.lib
     process = ffi.new("struct sn_process *")
     why = ffi.new("struct sn_failure *")
     answers = ffi.new("struct sn_probes *")
     if lib.sn_launcher_start(os.fsencode(launcher), process, why) < 0:
         raise failure_of(why)
     try:
-        plan_fd = _plan(euid)
+        plan_fd = _plan(ffi, lib, euid)
         try:
             code = lib.sn_launcher_probe(process, plan_fd, answers, _TIMEOUT_MS, why)
         finally:
@@ -127,10 +128,8 @@ def _read(errors: list[int], euid: int) -> Features:
     )
 
 
-def _plan(euid: int) -> int:
+def _plan(ffi: Any, lib: Any, euid: int) -> int:
     """A plan that only asks for the probes, in a memfd; an idmapped mount is tried where temporary files go."""
-    from sandbox_native._native import ffi, lib
-
     header = ffi.new("struct sn_plan *")
     size = ffi.sizeof("struct sn_plan")
     directory = os.fsencode(tempfile.gettempdir()) + b"\0"

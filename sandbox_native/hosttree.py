@@ -5,6 +5,7 @@ Called by backends/linux.py when a Sandbox is made, and by workspace.py for a di
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -32,7 +33,6 @@ class Found:
     path: str  # no component is a link
     device: int
     inode: int
-    directory: bool
 
 
 def look_at(path: str, field: str) -> Found:
@@ -45,14 +45,17 @@ def look_at(path: str, field: str) -> Found:
         resolved = os.path.realpath(path, strict=True)
         fd = os.open(resolved, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         raise PolicyError(f"{os.strerror(error.errno or 0)} on the host", field=field, value=path) from error
     try:
         status = os.fstat(fd)
     finally:
         os.close(fd)
-    if stat.S_ISLNK(status.st_mode):
-        raise PolicyError("it changed while it was looked at", field=field, value=path)
-    return Found(resolved, status.st_dev, status.st_ino, stat.S_ISDIR(status.st_mode))
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        # A socket can be connected to, and a FIFO or device written, through a read-only mount.
+        raise PolicyError("neither a file nor a directory", field=field, value=path, remedy="leave it out")
+    return Found(resolved, status.st_dev, status.st_ino)
 
 
 def read_tree(policy: Policy) -> HostTree:
@@ -69,8 +72,21 @@ def read_tree(policy: Policy) -> HostTree:
 def _roots(policy: Policy) -> Iterator[Root]:
     for field, pairs, writable in (("readable", policy.readable, False), ("writable", policy.writable, True)):
         for outside, inside in pairs:
-            found = look_at(outside, field)
+            found = look_at(outside, f"Policy.{field}")
+            _check_place(f"Policy.{field}", inside, policy)
             yield Root(found.path, inside, writable, found.device, found.inode)
+
+
+def _check_place(field: str, inside: str, policy: Policy) -> None:
+    """A path beneath one that is shown read-only needs something there to be mounted on."""
+    shown = [(path, path) for path in SYSTEM] + [(inner, outer) for outer, inner in (*policy.readable, *policy.writable)]
+    for outer, source in shown:
+        if inside == outer or not contains(outer, inside):
+            continue
+        if os.path.islink(outer) and outer in SYSTEM:
+            raise PolicyError(f"{outer} is a link in the box", field=field, value=inside, remedy="name the place it leads to")
+        if not os.path.exists(source + inside[len(outer) :]):
+            raise PolicyError(f"{outer} has no such place", field=field, value=inside, remedy="show it elsewhere, in /mnt")
 
 
 def _expand(patterns: Iterable[str]) -> Iterator[str]:
@@ -89,7 +105,9 @@ def _read(path: str) -> bytes | None:
             if not stat.S_ISREG(status.st_mode) or not status.st_mode & stat.S_IROTH or status.st_size > _LARGEST_COPY:
                 return None
             return file.read(_LARGEST_COPY)
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         return None
 
 

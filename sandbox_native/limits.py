@@ -144,7 +144,10 @@ def _bounded(field: str, value: _Number, least: float, most: float, unit: str) -
 
 
 def _refused(field: str, value: object, reason: str, least: float, most: float, unit: str) -> PolicyError:
-    low, high = (format_bytes(int(n)) if unit == "bytes" else f"{n:,}" for n in (least, most))
-    bounds = f"{low} to {high}" if unit == "bytes" else f"{low} to {high} {unit}"
+    bounds = f"{_amount(least, unit)} to {_amount(most, unit)}"
     none = ", or None for no limit" if field.removeprefix("Limits.") in _OPTIONAL else ""
     return PolicyError(reason, field=field, value=value, remedy=f"give a number from {bounds}{none}")
+
+
+def _amount(number: float, unit: str) -> str:
+    return format_bytes(int(number)) if unit == "bytes" else f"{number:,} {unit}"

@@ -31,11 +31,10 @@ class Process:
     """
 
     def __init__(self, box: Box, source: Source) -> None:
-        self._box, self._source = box, source
-        self._outcome: Result | SandboxError | None = None
-        self.stdin = Writer(self, box) if source.is_nothing else None
-        self.stdout = Reader(self, box, Output.STDOUT)
-        self.stderr = Reader(self, box, Output.STDERR)
+        self._run = _Run(box, source)
+        self.stdin = Writer(self._run) if source.is_nothing else None
+        self.stdout = Reader(self._run, Output.STDOUT)
+        self.stderr = Reader(self._run, Output.STDERR)
 
     def wait(self, timeout: float | None = None) -> Result:
         """The Result, when the run is over. The guest's stdin stays as it is: a guest that reads to the end of it needs
@@ -47,8 +46,8 @@ class Process:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if until is None else until - time.monotonic()
-            if self._turn(_TURN_MS if left is None else min(_TURN_MS, max(0, int(left * 1000)))):
-                return self.outcome()
+            if self._run.turn(_TURN_MS if left is None else min(_TURN_MS, max(0, int(left * 1000)))):
+                return self._run.outcome()
             if left is not None and left <= 0:
                 raise TimeoutError(f"the run has not ended within {timeout} seconds")
 
@@ -58,23 +57,27 @@ class Process:
         For an event loop that watches `fileno`; called now and then as well, it keeps the host's own deadline, which is there in
         case init should not keep its.
         """
-        return self.outcome() if self._turn(0) else None
+        return self._run.outcome() if self._run.turn(0) else None
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended and its Result is there; looks, and serves nothing."""
+        return self._run.over
 
     def kill(self) -> None:
         """Ends the guest's whole tree; the Result's status is `cancelled`. From any thread; harmless when it has ended."""
-        self._box.end()
+        self._run.box.end()
 
     def fileno(self) -> int:
         """A descriptor that is readable when there is something to `poll`. ValueError once the run is over."""
-        fd = self._box.fileno()
+        fd = self._run.box.fileno()
         if fd < 0:
             raise ValueError("the run is over")
         return fd
 
     def close(self) -> None:
         """Ends what still runs and gives everything back; the Result stays if it was there. Harmless when repeated."""
-        self._box.close()
-        self._source.close()
+        self._run.close()
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +85,16 @@ class Process:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    # ---- for this module ----
+
+class _Run:
+    """What a Process, its Writer and its Readers share. Nothing here refers back to them, so a Process that is forgotten goes at
+    once, and the box with it."""
+
+    def __init__(self, box: Box, source: Source) -> None:
+        self.box = box
+        self._source = source
+        self._outcome: Result | SandboxError | None = None
+        self._readers: dict[Output, int] = {}  # the thread that reads a stream
 
     @property
     def over(self) -> bool:
@@ -96,22 +108,24 @@ class Process:
         assert self._outcome is not None
         raise self._outcome
 
-    def _turn(self, timeout_ms: int) -> bool:
+    def turn(self, timeout_ms: int) -> bool:
         """Of somebody who waits for the end; True when the outcome is there."""
-        with self._box.turns:
-            if not self.over:
-                self.stdout.give_up_flow()
-                self.stderr.give_up_flow()
-                return self.pump(timeout_ms)
-            return True
+        with self.box.turns:
+            if self.over:
+                return True
+            me = threading.get_ident()
+            for output in [output for output, thread in self._readers.items() if thread == me]:
+                del self._readers[output]  # nobody makes room any more
+                self.box.flow(output, False)
+            return self.pump(timeout_ms)
 
     def pump(self, timeout_ms: int) -> bool:
         """Within a turn: serves the box, and makes the outcome when the run has ended; True when it is there."""
         try:
-            if self._box.pump(timeout_ms):
+            if self.box.pump(timeout_ms):
                 # A reader that was slower than the guest gets from the Result what it has not taken yet.
-                out, err = self.stdout.drain(), self.stderr.drain()
-                result = self._box.result()
+                out, err = self._drain(Output.STDOUT), self._drain(Output.STDERR)
+                result = self.box.result()
                 if out or err:
                     result = dataclasses.replace(result, stdout=out or result.stdout, stderr=err or result.stderr)
                 self._outcome = result
@@ -119,15 +133,38 @@ class Process:
             self._outcome = error
         if self._outcome is None:
             return False
-        self.close()
+        self._release()
         return True
+
+    def reads(self, output: Output) -> None:
+        """Within a turn: this thread reads the stream from now on."""
+        self._readers[output] = threading.get_ident()
+        self.box.flow(output, True)
+
+    def _drain(self, output: Output) -> bytes:
+        """Of a stream with a reader: everything, also what stands in the pipe behind a full buffer."""
+        parts = []
+        while output in self._readers and (data := self.box.take(output, _CHUNK)):
+            parts.append(data)
+            self.box.pump(0)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self.box.end()  # so that another thread that pumps it comes back
+        if not self.box.turns.mine:
+            with self.box.turns:
+                self._release()
+
+    def _release(self) -> None:
+        self.box.close()
+        self._source.close()
 
 
 class Writer:
     """The guest's stdin."""
 
-    def __init__(self, process: Process, box: Box) -> None:
-        self._process, self._box = process, box
+    def __init__(self, run: _Run) -> None:
+        self._run, self._box = run, run.box
         self.closed = False
 
     def write(self, data: Data) -> int:
@@ -139,27 +176,26 @@ class Writer:
         size = len(rest)
         while rest:
             with self._box.turns:
-                if self._process.over:
+                if self._run.over:
                     raise BrokenPipeError("the run is over")
                 rest = rest[self._box.write(rest) :]
                 if rest:
-                    self._process.pump(_TURN_MS)
+                    self._run.pump(_TURN_MS)
         return size
 
     def close(self) -> None:
         """The guest reads the end of the stream. Harmless when repeated."""
         self.closed = True
         with self._box.turns:
-            if not self._process.over:
+            if not self._run.over:
                 self._box.close_stdin()
 
 
 class Reader:
     """One of the guest's outputs; iterating gives lines. Nothing is read ahead: what is not taken stays for the Result."""
 
-    def __init__(self, process: Process, box: Box, output: Output) -> None:
-        self._process, self._box, self._output = process, box, output
-        self._thread: int | None = None  # that reads
+    def __init__(self, run: _Run, output: Output) -> None:
+        self._run, self._box, self._output = run, run.box, output
         self._position = 0  # in the Result's bytes, once the run is over
 
     def read(self, size: int = -1) -> bytes:
@@ -198,21 +234,20 @@ class Reader:
         size = _CHUNK if size < 0 else size
         box = self._box
         with box.turns:
-            self._thread = threading.get_ident()
-            if not self._process.over:
-                box.flow(self._output, True)
+            if not self._run.over:
+                self._run.reads(self._output)
                 for wait in (0, timeout_ms):
                     data = box.take(self._output, size, line)
                     if data or not box.is_open(self._output):
                         return data
-                    if self._process.pump(wait):
+                    if self._run.pump(wait):
                         break
                 else:
                     return box.take(self._output, size, line) or None
             return self._of_result(size, line)
 
     def _of_result(self, size: int, line: bool) -> bytes:
-        result = self._process.outcome()
+        result = self._run.outcome()
         kept = result.stdout if self._output is Output.STDOUT else result.stderr
         end = min(self._position + size, len(kept))
         if line:
@@ -220,17 +255,3 @@ class Reader:
         data = kept[self._position : end]
         self._position = end
         return data
-
-    def give_up_flow(self) -> None:
-        """The thread that read waits for the end now, so nobody makes room any more."""
-        if self._thread == threading.get_ident():
-            self._thread = None
-            self._box.flow(self._output, False)
-
-    def drain(self) -> bytes:
-        """At the end of the run, of a stream with a reader: everything, also what stands in the pipe behind a full buffer."""
-        parts = []
-        while self._thread is not None and (data := self._box.take(self._output, _CHUNK)):
-            parts.append(data)
-            self._box.pump(0)
-        return b"".join(parts)

@@ -29,6 +29,7 @@ class Ground:
     plan: Plan
     group: str  # which control group serves, or why none does
     swap_limited: bool
+    rlimit_counts: bool  # RLIMIT_NPROC counts the box's processes, since no group does
 
 
 # Each run's own steps: layer, mechanism, bit.
@@ -65,9 +66,7 @@ class Receipts:
         if found is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            found = self._known[key] = Enforcement(
-                rung=self._ground.rung, layers=tuple(_layers(self._ground, report, limits))
-            )
+            found = self._known[key] = Enforcement(rung=self._ground.rung, layers=tuple(_layers(self._ground, report, limits)))
         return found
 
 
@@ -90,7 +89,9 @@ def _detail(ground: Ground, name: str, held: int) -> str:
             return "processes only: a full one was refused here"
         masked = sum(op.kind == lib.SN_OP_MASK for op in ground.plan.box)
         return f"{masked} host-wide names masked" if masked else "nothing masked"
-    return "lo only" if name == "net" else ""
+    if name == "net":
+        return "lo only" + ("; an earlier box had it and left no trace in it" if held & lib.SN_HELD_NET_UNUSED else "")
+    return ""
 
 
 def _seccomp(ground: Ground, held: int) -> Layer:
@@ -103,7 +104,7 @@ def _seccomp(ground: Ground, held: int) -> Layer:
 
 
 def _rlimits(ground: Ground, report: ReportData, limits: Limits) -> Layer:
-    asked = rlimits(limits, ground.rung is not Rung.FULL)
+    asked = rlimits(limits, ground.rlimit_counts)
     kept = [limit.name for at, limit in enumerate(asked) if report.rlimits_kept >> at & 1]
     detail = ", ".join(limit.name for limit in asked)
     if kept:
@@ -122,8 +123,9 @@ def _consumption(ground: Ground, held: int, limits: Limits) -> Iterator[Layer]:
         cpu = "control group usage"
     else:
         yield Layer(name="memory", mechanism="sampling", held=True, detail="may be passed between two samples")
-        counted = "RLIMIT_NPROC: threads of the guest's uid, within the box on Linux 5.14 and later"
-        yield Layer(name="processes", mechanism="rlimit", held=bool(held & lib.SN_HELD_RLIMITS), detail=counted)
+        counts = ground.rlimit_counts
+        counted = "RLIMIT_NPROC" if counts else "no control group, and before Linux 5.14 RLIMIT_NPROC counts the whole host"
+        yield Layer(name="processes", mechanism="rlimit", held=counts and bool(held & lib.SN_HELD_RLIMITS), detail=counted)
         cpu = "sampling"
     yield Layer(name="cpu_seconds", mechanism=cpu, held=None if limits.cpu_seconds is None else in_group or not grouped)
     yield Layer(name="cpus", mechanism="control group quota", held=None if limits.cpus is None else in_group)

@@ -49,7 +49,7 @@ _SINCE: Final[Mapping[Feature, str]] = {
     Feature.KEYRING: "3.8 with CONFIG_KEYS",
 }
 
-_OF_ROOT: Final = frozenset({Feature.RESOURCE, Feature.IDMAP})  # a plain user's box does without
+OF_ROOT: Final = frozenset({Feature.RESOURCE, Feature.IDMAP})  # a plain user's box does without
 _NAMESPACES: Final = frozenset({Feature.USERNS, Feature.MOUNT, Feature.NETNS, Feature.CGROUPNS})
 _CONTAINER: Final = "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
 _CONTAINER_PROC: Final = "start the container with --security-opt systempaths=unconfined (podman: --security-opt unmask=ALL)"
@@ -87,7 +87,7 @@ def _switch(name: str) -> int | None:
 
 def remedy(feature: Feature, error: int, machine: Machine) -> str:
     """A command, or what to change; empty where nothing needs to be done."""
-    if error == 0 or (feature in _OF_ROOT and not machine.root):
+    if error == 0 or (feature in OF_ROOT and not machine.root):
         return ""
     if error in (errno.EPERM, errno.EACCES, errno.ENOSPC) and feature in _NAMESPACES:
         return _namespaces(error, machine)

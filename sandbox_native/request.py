@@ -10,7 +10,7 @@ import errno
 import os
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sandbox_native.environment import WORKSPACE, guest_environment
@@ -33,9 +33,10 @@ Argument = str | bytes | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """`data` as it travels, and the counts that say how to read it."""
+    """`data` as it travels, the counts that say how to read it, and argv[0] for messages."""
 
     data: bytes
+    program: str
     candidates: int
     argc: int
     envc: int
@@ -58,7 +59,12 @@ class Encoder:
         """PolicyError for arguments that no process can have, ExecError(E2BIG) for more than the kernel takes."""
         if isinstance(argv, (str, bytes)):
             raise PolicyError("argv is a list of arguments, not one string")
-        words = tuple(argv)
+        try:
+            words = tuple(argv)
+        except TypeError:
+            raise PolicyError("not a list of arguments", field="argv", value=argv) from None
+        if env is not None and not isinstance(env, Mapping):
+            raise PolicyError("not a mapping", field="env", value=env, remedy="give {'NAME': 'value'}")
         key = (words, None if env is None else tuple(env.items()), cwd)
         try:
             plain = self._known.get(key)
@@ -72,7 +78,7 @@ class Encoder:
                 self._known[key] = plain
         if not files:
             return plain
-        return Body(plain.data + _records(len(plain.data), files), plain.candidates, plain.argc, plain.envc, len(files))
+        return replace(plain, data=plain.data + _records(len(plain.data), files), files=len(files))
 
 
 def _strings(argv: tuple[object, ...], env: Mapping[str, str] | None, cwd: str | None) -> Body:
@@ -82,13 +88,14 @@ def _strings(argv: tuple[object, ...], env: Mapping[str, str] | None, cwd: str |
     if not words[0]:
         raise PolicyError("argv[0] is empty: it is the program")
     environment = guest_environment(env)
-    tried = [_text(path, "argv[0]") for path in candidates(words[0].decode("utf-8", "surrogateescape"), environment["PATH"])]
+    program = words[0].decode("utf-8", "surrogateescape")
+    tried = [_text(path, "argv[0]") for path in candidates(program, environment["PATH"])]
     pairs = [_text(f"{name}={value}", "env") for name, value in environment.items()]
     parts = [_text(cwd or WORKSPACE, "cwd"), *tried, *words, *pairs]
     size = sum(map(len, words)) + sum(map(len, pairs)) + len(words) + len(pairs)
     if size > _MAX_STRINGS:
-        raise setup_error(_STAGE_EXEC, errno.E2BIG, words[0].decode("utf-8", "replace")[:100])
-    return Body(b"\0".join(parts) + b"\0", len(tried), len(words), len(pairs))
+        raise setup_error(_STAGE_EXEC, errno.E2BIG, program[:100])
+    return Body(b"\0".join(parts) + b"\0", program, len(tried), len(words), len(pairs))
 
 
 def _text(value: object, what: str) -> bytes:
@@ -130,10 +137,7 @@ class Rlimit:
 
 
 def rlimits(limits: Limits, count_processes: bool) -> tuple[Rlimit, ...]:
-    """`count_processes`: no control group counts them, so RLIMIT_NPROC does.
-
-    It counts the threads of the guest's host user within the box's own user namespace, from Linux 5.14 on.
-    """
+    """`count_processes`: RLIMIT_NPROC is to do it; it counts init too."""
     chosen = [
         Rlimit("core", 0),
         Rlimit("nofile", limits.open_files),

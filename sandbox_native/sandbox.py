@@ -147,7 +147,6 @@ class Sandbox:
             merge_stderr=bool(merge_stderr),
             workspace=None if workspace is None else workspaces.check(workspace),
             collect=collecting.parse(wanted) if wanted else None,
-            program=os.fsdecode(argv[0]),
             cwd=where or "",
             files=placed,
         )

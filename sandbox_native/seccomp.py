@@ -28,7 +28,7 @@ RET_ALLOW: Final = 0x7FFF0000
 AUDIT_ARCH_X86_64: Final = 0xC000003E
 AUDIT_ARCH_AARCH64: Final = 0xC00000B7
 
-_X32_BIT: Final = 0x40000000
+X32_BIT: Final = 0x40000000
 _NUMBERS: Final = 1 << 32
 _NR_AT, _ARCH_AT, _ARGS_AT = 0, 4, 16  # struct seccomp_data
 _LOAD, _AND, _JUMP, _JEQ, _JGE, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06  # of <linux/bpf_common.h>
@@ -76,7 +76,7 @@ def filter_bytes(numbers: Mapping[str, int], arch: int, *, end_action: int = RET
         raise ValueError(f"{end_action:#x} does not end a guest")
     ends = _Return(end_action)
     calls = {number: _answer(name) for name, number in numbers.items() if name not in _NOT_CALLS}
-    if not calls or min(calls) < 0 or max(calls) >= _X32_BIT:
+    if not calls or min(calls) < 0 or max(calls) >= X32_BIT:
         raise ValueError("call numbers must be between 0 and 2**30, and there must be some")
     answers = list(_spread(calls, _Return(_errno(ENOSYS))))
     if arch == AUDIT_ARCH_X86_64:
@@ -136,7 +136,7 @@ def _spread(points: Mapping[int, _Node], between: _Node) -> Iterable[_Range]:
 
 def _x32(ends: _Node, unknown: _Node) -> list[_Range]:
     # Bit 30 set is x32 but for -1, which is no call (the kernel's own mark for one that is skipped).
-    return [(_X32_BIT, ends), (2 * _X32_BIT, unknown), (3 * _X32_BIT, ends), (_NUMBERS - 1, unknown)]
+    return [(X32_BIT, ends), (2 * X32_BIT, unknown), (3 * X32_BIT, ends), (_NUMBERS - 1, unknown)]
 
 
 def _merge(ranges: Iterable[_Range]) -> list[_Range]:

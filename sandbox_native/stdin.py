@@ -6,11 +6,12 @@ writing through /proc/self/fd/0.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from dataclasses import dataclass
 
-from sandbox_native.errors import PolicyError
+from sandbox_native.errors import PolicyError, SetupError
 
 Data = bytes | bytearray | memoryview
 Input = Data | str | os.PathLike[str] | int | None
@@ -41,6 +42,8 @@ def open_source(stdin: Input) -> Source:
     """PolicyError for what is not there, cannot be read, or is a directory."""
     if stdin is None:
         return NOTHING
+    if isinstance(stdin, memoryview) and not stdin.c_contiguous:
+        return Source(data=stdin.tobytes())
     if isinstance(stdin, (bytes, bytearray, memoryview)):
         return Source(data=stdin)
     if isinstance(stdin, int) and not isinstance(stdin, bool):
@@ -58,6 +61,8 @@ def _open(path: str | os.PathLike[str]) -> Source:
         # O_NONBLOCK: a FIFO that nobody writes must not hold the run up before it has a deadline.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise SetupError("stdio", error.errno, "stdin", "the host has no descriptors left") from error
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
         raise PolicyError(reason, field="stdin", value=path, remedy="name a file that the host can read") from error
     try:

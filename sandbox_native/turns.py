@@ -12,7 +12,8 @@ from types import TracebackType
 
 
 class Turns:
-    """Use as a context manager. `mine` tells a signal handler that its own thread holds the turn."""
+    """Use as a context manager. `mine` tells a signal handler that its own thread holds the turn, which it cannot wait for:
+    RuntimeError."""
 
     __slots__ = ("_guard", "_holder", "_queue", "_taken")
 
@@ -27,6 +28,8 @@ class Turns:
         return self._holder == threading.get_ident()
 
     def __enter__(self) -> None:
+        if self.mine:
+            raise RuntimeError("this thread is in the middle of another call on the same Process")
         with self._guard:
             if self._taken:
                 ticket = threading.Lock()
@@ -51,8 +54,8 @@ class Turns:
             raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._holder = None
         with self._guard:
+            self._holder = None
             self._pass_on()
 
     def _pass_on(self) -> None:

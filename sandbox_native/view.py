@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sandbox_native import paths
 from sandbox_native._native import lib
 from sandbox_native.environment import HOME, USER, WORKSPACE
 from sandbox_native.plan import INSIDE_UID, Op
@@ -64,6 +65,11 @@ _MASKED: Final = (
 )
 _EMPTY: Final = "/.empty"
 
+# A root of the policy beneath one of these would be covered by the box's own tmpfs: the template keeps it aside, and each
+# box binds it on top and covers where it was kept.
+_OWN: Final = ("/tmp", HOME, WORKSPACE)
+_ASIDE: Final = "/.roots"
+
 
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -98,10 +104,12 @@ def template_ops(policy: Policy, tree: HostTree, root: bool) -> list[Op]:
     # A user namespace may mount a /proc of its own only where it already sees a whole one. Every box covers this one.
     ops.append(_bind("/proc", _SAFE | lib.SN_OP_NOEXEC | (lib.SN_OP_NORECURSE if root else 0)))
     ops += (Op(lib.SN_OP_DIR, path, mode=0o755) for path in ("/tmp", HOME, WORKSPACE, "/run", "/dev/shm"))
-    ops.append(_link("/var/tmp", "/tmp"))
+    if not any(paths.contains("/var/tmp", shown.inside) for shown in tree.roots):
+        ops.append(_link("/var/tmp", "/tmp"))
     ops.append(Op(lib.SN_OP_DIR, f"{_EMPTY}/dir", mode=0))
     ops.append(Op(lib.SN_OP_FILE, f"{_EMPTY}/file", mode=0))
-    ops += (_root(shown, root) for shown in sorted(tree.roots, key=lambda shown: shown.inside.count("/")))  # outer first
+    ops += (_root(shown, shown.inside, root) for shown in _outer_first(tree) if not _is_covered(shown))
+    ops += (_root(shown, f"{_ASIDE}/{i}", root) for i, shown in enumerate(_outer_first(tree)) if _is_covered(shown))
     return ops
 
 
@@ -116,6 +124,10 @@ def box_ops(policy: Policy, tree: HostTree) -> list[Op]:
         Op(lib.SN_OP_TMPFS, "/dev/shm", _SAFE | lib.SN_OP_NOEXEC, data=f"mode=1777,size={_SHM_BYTES},{inodes}".encode()),
         Op(lib.SN_OP_PROC, "/proc", _SAFE | lib.SN_OP_NOEXEC),
     ]
+    aside = [(i, shown) for i, shown in enumerate(_outer_first(tree)) if _is_covered(shown)]
+    ops += (Op(lib.SN_OP_BIND, shown.inside, source=f"{_ASIDE}/{i}") for i, shown in aside)
+    if aside:
+        ops.append(Op(lib.SN_OP_MASK, _ASIDE, source=f"{_EMPTY}/dir"))
     if policy.preset == "strict":
         for path, directory in _MASKED:
             if path in tree.proc:
@@ -143,9 +155,17 @@ def _system(path: str, tree: HostTree) -> Iterator[Op]:
         yield _bind(path, _READ_ONLY)
 
 
-def _root(shown: Root, root: bool) -> Op:
+def _outer_first(tree: HostTree) -> list[Root]:
+    return sorted(tree.roots, key=lambda shown: shown.inside.count("/"))
+
+
+def _is_covered(shown: Root) -> bool:
+    return any(paths.contains(own, shown.inside) for own in _OWN)
+
+
+def _root(shown: Root, target: str, root: bool) -> Op:
     flags = _SAFE | (lib.SN_OP_IDMAP if root else 0) if shown.writable else _READ_ONLY
-    return Op(lib.SN_OP_BIND, shown.inside, flags, source=shown.source, device=shown.device, inode=shown.inode)
+    return Op(lib.SN_OP_BIND, target, flags, source=shown.source, device=shown.device, inode=shown.inode)
 
 
 def _made_up_etc(tree: HostTree, hostname: str) -> Iterator[Op]:

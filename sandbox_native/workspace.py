@@ -6,6 +6,7 @@ descriptor, and `collect` reads beneath it.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -68,6 +69,8 @@ def open_workspace(path: str) -> Workspace:
         resolved = os.path.realpath(path, strict=True)
         fd = os.open(resolved, _DIRECTORY)
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise SetupError("workspace", error.errno, path, "the host has no descriptors left") from error
         reason = os.strerror(error.errno or 0)
         raise PolicyError(reason, field="workspace", value=path, remedy=_REMEDY) from error
     status = os.fstat(fd)

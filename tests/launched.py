@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from bpf import install
 
 from sandbox_native._native import ffi, lib
 
@@ -41,6 +44,16 @@ def launched(program: Path | str) -> Iterator[Any]:
         yield process
     finally:
         lib.sn_process_close(process, CLOSE_MS, 1)
+
+
+def refuse(number: int, error: int, argument: int = 0, bits: int = 0) -> None:
+    """From now on a system call answers `error` in this process and what it starts: as on a kernel without it. With `bits`,
+    only where the argument of that index has one of them."""
+    load = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16 + 8 * argument)]  # number; the argument's low half
+    test = (0x45, 0, 1, bits) if bits else (0x05, 0, 0, 0)  # jump if any bit is set; jump on
+    program = [*load, test, (0x06, 0, 0, 0x0005_0000 | error), (0x06, 0, 0, 0x7FFF_0000)]
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+    install(code)
 
 
 def told(process: Any) -> dict[str, str]:

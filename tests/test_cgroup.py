@@ -81,6 +81,7 @@ def test_a_host_without_descriptors_gets_an_error_and_nothing_is_left() -> None:
     alone(work)
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("cgroup")
 def test_limits_are_written_as_asked_and_raised_and_lowered() -> None:
     def work() -> None:

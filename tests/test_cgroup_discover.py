@@ -29,6 +29,7 @@ def test_discovery_finds_our_own_group_and_leaves_nothing() -> None:
     alone(work)
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("cgroup2")
 def test_a_lonely_host_moves_aside_once_and_release_undoes_it() -> None:
     def work() -> None:
@@ -68,6 +69,7 @@ def test_forked_and_spawned_workers_use_the_group_above_the_host_leaf() -> None:
     alone(work)
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("cgroup2")
 def test_a_group_shared_with_others_is_refused_with_the_remedy() -> None:
     def work() -> None:
@@ -139,6 +141,7 @@ def test_a_user_who_may_not_write_our_group_is_refused_with_a_remedy() -> None:
     alone(work)
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("plain")
 @pytest.mark.needs("no_cgroup")
 def test_a_plain_user_is_told_how_to_get_a_group() -> None:

@@ -24,6 +24,7 @@ def kernel() -> tuple[int, ...]:
     return tuple(int(part) for part in os.uname().release.split(".")[:2])
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("cgroup")
 def test_memory_beyond_the_limit_is_an_oom_kill_that_the_gauges_show() -> None:
     def work() -> None:
@@ -149,6 +150,7 @@ def clone_into(directory_fd: int, work: Callable[[], None]) -> None:
     assert os.waitpid(pid, 0)[1] == 0
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("cgroup2")
 @pytest.mark.needs("userns")
 def test_init_in_a_user_namespace_clones_the_guest_into_the_leaf() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from sandbox_native.cgroup import Hierarchy
 from sandbox_native.cgroups import files
 from sandbox_native.cgroups.values import Owner
 
-pytestmark = [pytest.mark.kernel, pytest.mark.needs("cgroup")]
+pytestmark = pytest.mark.needs("cgroup")
 
 
 def dead_host(hierarchy: Hierarchy, *, with_process: bool) -> tuple[tuple[str, ...], int]:
@@ -65,6 +66,7 @@ def test_a_dead_hosts_groups_are_removed_children_first() -> None:
     alone(work)
 
 
+@pytest.mark.kernel
 def test_processes_that_outlived_host_and_launcher_are_killed() -> None:
     def work() -> None:
         hierarchy = cgroup.discover()
@@ -79,8 +81,6 @@ def test_processes_that_outlived_host_and_launcher_are_killed() -> None:
 
 
 def gone(pidfd: int) -> bool:
-    import select
-
     return bool(select.select([pidfd], [], [], 10)[0])
 
 

@@ -18,7 +18,7 @@ from sandbox_native import ExecError, SandboxError, SetupError
 from sandbox_native.cli import main
 from sandbox_native.clirun import exit_status_of_error
 
-pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+pytestmark = pytest.mark.needs("userns")
 
 Done = subprocess.CompletedProcess[bytes]
 COMMAND = (sys.executable, "-m", "sandbox_native")
@@ -51,6 +51,7 @@ def verbs(guest: Any, *words: str, options: Sequence[str] = ()) -> Done:
 # ---- output
 
 
+@pytest.mark.kernel
 def test_output_and_exit_status_are_the_guests() -> None:
     done = shell("echo out; echo err >&2; exit 7")
     assert (done.stdout, done.stderr, done.returncode) == (b"out\n", b"err\n", 7)
@@ -163,11 +164,11 @@ def test_what_cannot_be_started_is_126_or_127_as_in_shells(program: str, status:
     assert told["kind"] == "ExecError" and program.encode() in done.stdout + done.stderr
 
 
-def test_a_script_whose_interpreter_is_missing_is_126_as_in_shells(tmp_path: Path) -> None:
+def test_a_missing_interpreter_is_127_as_in_dash_and_told_from_a_missing_script(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")
     done = run("--file", f"script={script}", "--", "./script")
-    assert done.returncode == 126 and b"interpreter" in done.stderr
+    assert done.returncode == 127 and b"it exists, but its interpreter does not" in done.stderr
 
 
 def test_errors_that_are_not_about_the_program_are_125() -> None:
@@ -191,6 +192,7 @@ def test_a_signal_to_us_ends_the_box(name: signal.Signals) -> None:
 # ---- --json, --receipt
 
 
+@pytest.mark.kernel
 def test_json_is_one_object_and_the_result() -> None:
     done = shell("echo hi; echo oops >&2; exit 3", "--json")
     told = json.loads(done.stdout)
@@ -230,6 +232,7 @@ def test_what_is_refused_is_125_and_with_json_an_object(options: list[str], kind
     assert shown.out == "" and shown.err.startswith("sandbox-native: ")
 
 
+@pytest.mark.kernel
 def test_the_receipt_goes_to_stderr_behind_the_output() -> None:
     done = shell("echo hi", "--receipt")
     lines = done.stderr.decode().splitlines()

@@ -24,6 +24,8 @@ def silent(guest: Mapping[str, Path]) -> Iterator[Any]:
     with launched(guest["started"]) as process:
         told(process)
         os.kill(process.pid, signal.SIGSTOP)
+        while Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            pass  # until it has stopped it could still take a message
         yield process
 
 

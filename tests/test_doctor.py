@@ -17,7 +17,7 @@ from sandbox_native import Rung, doctor, features
 from sandbox_native.doctor import Finding, Report, examine, print_report, probed
 from sandbox_native.features import Feature, Features
 from sandbox_native.remedies import PURPOSE, Machine, remedy
-from sandbox_native.tables import plain_table
+from sandbox_native.tables import plain_table, print_table
 
 PLAIN = Machine(root=False, container=False, launcher="/opt/_launcher")
 ROOT = Machine(root=True, container=False, launcher="/opt/_launcher")
@@ -118,6 +118,23 @@ def test_remedies_are_printed_whole_beneath_the_table() -> None:
 
 def test_plain_tables_line_up() -> None:
     assert plain_table(("a", "b"), [("long", "x"), ("s", "")]) == ["a     b", "long  x", "s"]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_terminal_gets_the_same_table_with_and_without_rich(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    if installed:
+        pytest.importorskip("rich", reason="needs rich: not installed")
+    else:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    stream = _Terminal()
+    print_table(("feature", "works"), [("netns [x]", "no")], stream)
+    assert "feature" in stream.getvalue() and "netns [x]" in stream.getvalue()
+    assert installed or stream.getvalue() == "feature    works\nnetns [x]  no\n"
 
 
 @pytest.mark.kernel

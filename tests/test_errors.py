@@ -94,7 +94,13 @@ def test_policy_error_shows_any_value_briefly_and_pickles(value: object) -> None
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
+def test_ordinary_values_are_shown_as_they_are() -> None:
+    for value in (0, -7, 10**50, True, None, 1.5, "a", ("a", "b")):
+        assert PolicyError("no", field="f", value=value).value == repr(value)
+
+
 def test_unsupported_error_names_what_is_missing() -> None:
+    assert str(UnsupportedError("no")) == "no"
     error = UnsupportedError("rung namespaces is not reached", ["user namespaces", "seccomp"], "run as root")
     assert str(error) == "rung namespaces is not reached; missing: user namespaces, seccomp; run as root"
     assert error.missing == ("user namespaces", "seccomp")

@@ -170,6 +170,15 @@ def test_limits_are_frozen_keyword_only_and_picklable() -> None:
         Limits(10)  # type: ignore[call-arg]
 
 
+def test_the_remedy_names_the_bounds_in_the_fields_unit() -> None:
+    assert str(refusal("stack_bytes", 1)) == (
+        "Limits.stack_bytes=1: too small to be kept; give a number from 64 KiB to 1048576 TiB, or None for no limit"
+    )
+    assert str(refusal("processes", -5)) == (
+        "Limits.processes=-5: must be positive; give a number from 1 processes to 4,194,302 processes"
+    )
+
+
 def test_replace_checks_again() -> None:
     with pytest.raises(PolicyError):
         dataclasses.replace(Limits(), processes=0)

@@ -1,4 +1,4 @@
-"""What goes in and out of a box while it runs (csrc/host/pump.c, streams.c, stdin.c), and how runs end without a report."""
+"""What comes out of a box while it runs (csrc/host/pump.c, streams.c), and how runs end without a report."""
 
 from __future__ import annotations
 
@@ -6,58 +6,30 @@ import os
 import re
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pumped import MIB, PIPE, Guests, Runner, cpu_seconds, pattern, policy_for, runner
 
-from sandbox_native import Limits, Overflow, Policy, Process, Result, Sandbox, SetupError, Status, run
+from sandbox_native import Limits, Overflow, Process, Sandbox, SetupError, Status, run
 
 pytestmark = pytest.mark.kernel
 
-MIB = 1 << 20
-PIPE = 65536
-Runner = Callable[..., Result]
+
+@pytest.fixture
+def do(guest: Guests) -> Runner:
+    return runner(guest)
 
 
 @pytest.fixture
-def verbs(guest: Mapping[str, Path]) -> str:
-    return str(guest["verbs"])
-
-
-@pytest.fixture
-def policy(verbs: str) -> Policy:
-    return Policy.strict(readable=[(verbs, "/verbs")])
-
-
-@pytest.fixture
-def do(policy: Policy) -> Runner:
-    def runner(*words: object, **options: object) -> Result:
-        return run(["/verbs", *map(str, words)], policy=policy, **options)  # type: ignore[arg-type]
-
-    return runner
-
-
-@pytest.fixture
-def sandbox(policy: Policy) -> Iterator[Sandbox]:
-    with Sandbox(policy) as made:
+def sandbox(guest: Guests) -> Iterator[Sandbox]:
+    with Sandbox(policy_for(guest)) as made:
         yield made
-
-
-def pattern(size: int) -> bytes:
-    """Bytes that show where one is lost or doubled."""
-    return array("Q", range(size // 8)).tobytes()
-
-
-def cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
 
 
 def init_pid(process: Process) -> int:
@@ -68,111 +40,6 @@ def init_pid(process: Process) -> int:
     found = re.search(r"^Pid:\t(\d+)$", Path(f"/proc/self/fdinfo/{raw.pidfd}").read_text(), re.MULTILINE)
     assert found
     return int(found[1])
-
-
-class TestInput:
-    def test_64_mib_go_in_and_come_out_at_once(self, do: Runner) -> None:
-        data = pattern(64 * MIB)
-        result = do("cat", stdin=data, limits=Limits(stdout_bytes=64 * MIB, wall_seconds=60))
-        assert result.stdout == data
-        assert result.status is Status.OK
-
-    def test_input_that_nobody_reads_is_no_error(self, do: Runner) -> None:
-        assert do("echo", "done", stdin=bytes(4 * MIB)).stdout == b"done\n"
-
-    def test_input_whose_reader_closed_it_is_no_error(self, do: Runner) -> None:
-        result = do("read", 10, ",", "close", 0, ",", "sleep", 50, ",", "echo", "done", stdin=bytes(4 * MIB))
-        assert (result.status, result.stdout) == (Status.OK, b"read bytes=10\ndone\n")
-
-    @pytest.mark.parametrize("size", [0, 1, PIPE, PIPE + 1])
-    def test_input_ends_where_it_ends(self, do: Runner, size: int) -> None:
-        assert do("cat", stdin=bytes(size)).stdout == bytes(size)
-
-    def test_no_input_is_an_end_at_once(self, do: Runner) -> None:
-        assert do("read", 1).stdout == b"read bytes=0\n"
-
-    def test_broken_pipe_does_not_signal_a_host_that_left_sigpipe_at_its_default(self, verbs: str) -> None:
-        """Python ignores SIGPIPE; a host that embeds it or set it back does not."""
-        code = """
-import signal, sys
-from sandbox_native import Policy, run
-signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-policy = Policy.strict(readable=[(sys.argv[1], "/verbs")])
-for _ in range(3):
-    result = run(["/verbs", "close", "0", ",", "sleep", "20"], stdin=bytes(4 << 20), policy=policy)
-    assert result.ok, result
-assert signal.SIGPIPE not in signal.sigpending()
-"""
-        subprocess.run([sys.executable, "-c", code, verbs], check=True, cwd=Path(__file__).parent.parent)
-
-    def test_pending_sigpipe_of_the_host_stays_pending(self, do: Runner) -> None:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
-        try:
-            signal.pthread_kill(threading.get_ident(), signal.SIGPIPE)
-            assert do("close", 0, ",", "sleep", 20, stdin=bytes(MIB)).ok
-            assert signal.SIGPIPE in signal.sigpending()
-            signal.sigtimedwait([signal.SIGPIPE], 0)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-class TestRelay:
-    def test_file_is_relayed_whole(self, do: Runner, tmp_path: Path) -> None:
-        data = pattern(8 * MIB)
-        (tmp_path / "input").write_bytes(data)
-        assert do("cat", stdin=tmp_path / "input", limits=Limits(stdout_bytes=8 * MIB)).stdout == data
-
-    @pytest.mark.parametrize(
-        "make", [os.pipe, lambda: tuple(end.detach() for end in socket.socketpair())], ids=["pipe", "socket"]
-    )
-    def test_pipe_and_socket_are_relayed_as_they_fill(self, do: Runner, make: Callable[[], tuple[int, int]]) -> None:
-        source, sink = make()
-        data = pattern(4 * MIB)
-
-        def fill() -> None:
-            with open(sink, "wb", buffering=0) as file:
-                for at in range(0, len(data), 100_000):
-                    file.write(data[at : at + 100_000])
-
-        writer = threading.Thread(target=fill)
-        writer.start()
-        try:
-            assert do("cat", stdin=source, limits=Limits(stdout_bytes=4 * MIB)).stdout == data
-        finally:
-            writer.join()
-            os.close(source)
-
-    def test_relayed_descriptor_stays_open_and_blocking(self, do: Runner) -> None:
-        source, sink = os.pipe()
-        try:
-            os.write(sink, b"one\n")
-            assert do("read", 4, stdin=source).stdout == b"read bytes=4\n"
-            assert os.get_blocking(source)
-        finally:
-            os.close(source)
-            os.close(sink)
-
-    def test_silent_source_costs_no_cpu_and_delays_no_end(self, do: Runner) -> None:
-        source, sink = os.pipe()
-        try:
-            before = cpu_seconds()
-            result = do("sleep", 400, stdin=source)
-            assert cpu_seconds() - before < 0.2
-            assert result.status is Status.OK
-        finally:
-            os.close(source)
-            os.close(sink)
-
-    def test_source_that_ended_costs_no_cpu_while_the_guest_does_not_read(self, do: Runner) -> None:
-        source, sink = os.pipe()
-        try:
-            os.write(sink, bytes(PIPE))
-            os.close(sink)
-            before = cpu_seconds()
-            assert do("sleep", 400, stdin=source).ok
-            assert cpu_seconds() - before < 0.2
-        finally:
-            os.close(source)
 
 
 class TestOutput:
@@ -298,3 +165,16 @@ class TestEnds:
         """A short one travels in the message, a long one in a sealed memfd."""
         result = run(["/bin/cat", "file"], files={"file": pattern(size)}, limits=Limits(stdout_bytes=4 * MIB))
         assert result.stdout == pattern(size)
+
+    def test_long_request_arrives_on_a_kernel_without_noexec_memfds(self) -> None:
+        code = """
+import errno
+from bpf import built_numbers
+from launched import refuse
+from sandbox_native import run
+refuse(built_numbers()["memfd_create"], errno.EINVAL, argument=1, bits=8)  # MFD_NOEXEC_SEAL
+assert run(["/bin/cat", "file"], files={"file": bytes(100_000)}).stdout == bytes(100_000)
+"""
+        tests = Path(__file__).parent
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), str(tests.parent)])}
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)

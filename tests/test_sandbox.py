@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from boxes import PYTHON, kill_all, launchers, processes_named
+from running import PYTHON, kill_all, launchers, processes_named, sh
 
 from sandbox_native import (
     ExecError,
@@ -37,10 +37,6 @@ pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
 def sandbox() -> Iterator[Sandbox]:
     with Sandbox() as made:
         yield made
-
-
-def sh(script: str) -> list[str]:
-    return ["/bin/sh", "-c", script]
 
 
 # ---- results ----

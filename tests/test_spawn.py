@@ -94,6 +94,16 @@ os.write(9, f"{facts['fds']}{facts['null']}".encode())
 """
         assert in_another_host(code, str(guest["started"])).split() == ["0", "1", "2", "3", "111"]
 
+    def test_kernel_without_close_range_is_served_by_a_loop(self, guest: Guests) -> None:
+        code = """
+refuse(436, errno.ENOSYS)  # close_range
+for fd in (20, 300, 999):
+    os.dup2(9, fd, inheritable=True)
+with launched(started) as process:
+    os.write(9, told(process)["fds"].encode())
+"""
+        assert in_another_host(code, str(guest["started"])) == "0 1 2 3 "
+
     def test_launcher_outlives_the_thread_that_started_it(self, guest: Guests) -> None:
         made = []
         thread = threading.Thread(target=lambda: made.append(start(guest["started"])))

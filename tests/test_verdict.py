@@ -142,6 +142,9 @@ class TestMemory:
         limits = Limits(memory_bytes=128 * MIB, address_space_bytes=2 * MIB)
         assert hint_of(report, limits).endswith(" or Limits.address_space_bytes (now 2 MiB)")
 
+    def test_a_failure_record_counts_only_in_a_report_of_failure(self) -> None:
+        assert status_of(exited(0, failure_stage=STAGE["exec"], failure_error=errno.ENOMEM)) is Status.OK
+
     def test_a_refused_allocation_is_the_real_exit_with_a_hint(self) -> None:
         for report in (exited(1, maxrss_bytes=120 * MIB), exited(3, sampled_bytes=120 * MIB)):
             found = verdict_of(report)
@@ -180,6 +183,9 @@ class TestCpu:
 
     def test_with_a_group_they_do_not(self) -> None:
         assert status_of(exited(0, cpu_ns=SECOND, rusage_user_ns=5 * SECOND)) is Status.OK
+
+    def test_inits_word_stands_without_a_limit_too(self) -> None:
+        assert hint_of(ended(EndedBy.CPU), Limits()).startswith("raise Limits.cpu_seconds (now none)")
 
     def test_without_a_limit_any_amount_is_fine(self) -> None:
         assert status_of(exited(0, cpu_ns=99 * SECOND), Limits()) is Status.OK
@@ -231,6 +237,7 @@ class TestFilter:
             (X86_64, 999, "999 (unknown) of x86_64"),
             (X86_64, 0x40000000 + 5, "5 (unknown) of x32"),
             (0xC00000B7, 1, "1 (unknown) of aarch64"),
+            (I386, 0x40000001, f"{0x40000001} (unknown) of i386"),
             (0x12345, 1, "1 (unknown) of architecture 0x12345"),
         ],
     )

@@ -41,6 +41,7 @@ class TestHints:
     def test_a_stack_that_is_limited(self) -> None:
         assert "Limits.stack_bytes (now 8 MiB)" in words_of(ended(signal.SIGSEGV), Limits(stack_bytes=8 * MIB))
         assert hint_of(ended(signal.SIGSEGV)) is None
+        assert hint_of(ended(signal.SIGTERM), Limits(stack_bytes=8 * MIB)) is None
 
     @pytest.mark.parametrize("status", [1 << 8, 2 << 8, 127 << 8, 6, 11, 5, 4])
     def test_address_space_that_a_run_time_could_not_reserve(self, status: int) -> None:
@@ -63,6 +64,11 @@ class TestUsage:
     def test_times_are_the_groups_where_there_is_one(self) -> None:
         cost = usage(exited(0, wall_ns=3 * SECOND, cpu_ns=2 * SECOND, user_ns=SECOND, system_ns=SECOND // 2, rusage_user_ns=7))
         assert (cost.wall_seconds, cost.cpu_seconds, cost.user_seconds, cost.system_seconds) == (3.0, 2.0, 1.0, 0.5)
+
+    def test_a_group_with_one_kind_of_time_keeps_it(self) -> None:
+        for fields in ({"user_ns": SECOND}, {"system_ns": SECOND}):
+            cost = usage(exited(0, cpu_ns=SECOND, rusage_user_ns=7, rusage_system_ns=7, **fields))
+            assert cost.user_seconds + cost.system_seconds == 1.0
 
     def test_without_a_group_they_are_those_of_the_reaped(self) -> None:
         cost = usage(exited(0, rusage_user_ns=SECOND, rusage_system_ns=SECOND // 4))

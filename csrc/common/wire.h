@@ -68,7 +68,7 @@ enum sn_op_kind {
 	SN_OP_DIR = 1,     /* target, mode */
 	SN_OP_FILE = 2,    /* target, mode, data, size */
 	SN_OP_SYMLINK = 3, /* target; data is the link's text */
-	SN_OP_BIND = 4,    /* source on the host -> target, a file or a directory, submounts included */
+	SN_OP_BIND = 4,    /* source on the host (in a box: in the root) -> target, a file or a directory, submounts included */
 	SN_OP_TMPFS = 5,   /* target; data is the option string */
 	SN_OP_PROC = 6,    /* target: a new instance for the pid namespace */
 	SN_OP_MASK = 7,    /* target, where it exists: covered by something empty; source is a path inside the root that is empty

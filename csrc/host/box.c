@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 enum {
 	SEND_MS = 1000,
@@ -69,7 +70,8 @@ void box_unwatch(struct sn_box *box, int fd)
 	epoll_ctl(box->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* A pipe of which our end does not block and the guest's does: the two ends are two open files. */
+/* A pipe of which our end does not block and the guest's does: the two ends are two open files. Its inode is the host
+ * user's, and a guest that opens /dev/stdout or /proc/self/fd/1 by name may be another: nobody else can reach it. */
 static int make_pipe(int32_t *ours, int *guest, bool we_write)
 {
 	int ends[2];
@@ -77,7 +79,7 @@ static int make_pipe(int32_t *ours, int *guest, bool we_write)
 		return -errno;
 	*ours = ends[we_write];
 	*guest = ends[!we_write];
-	return fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+	return fchmod(*guest, 0666) < 0 || fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 static int open_stdin(struct sn_box *box, struct guest_fds *guest)

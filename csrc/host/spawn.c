@@ -52,16 +52,20 @@ struct start { /* shared with both children, which fill the last three */
 	volatile int error;
 };
 
-/* The kernel's struct sigaction: SIG_DFL, SIG_IGN or a handler first, then flags, restorer, mask; 32 bytes hold it
- * on every architecture that we build for. */
+/* The kernel's struct sigaction: 0 (the default), 1 (ignore) or a handler first, then flags, restorer, mask; 32 bytes
+ * hold it on every architecture that we build for. */
 struct kernel_sigaction {
 	uint64_t handler;
 	uint64_t rest[3];
 };
 
+/* What the children point the kernel at is static: their stacks are left by execve, never unwound, and
+ * AddressSanitizer would hold what was on them against the next start. */
+static const struct kernel_sigaction ignored = {.handler = 1}, standard;
+static const uint64_t no_signals;
+
 static void reset_signals(void)
 {
-	struct kernel_sigaction ignored = {.handler = (uint64_t)(uintptr_t)SIG_IGN}, standard = {0};
 	for (int signal = 1; signal <= SIGNALS; signal++) {
 		/* Ignoring throws away what is pending: a Ctrl-C that came before setsid was not meant for the launcher. */
 		syscall(SYS_rt_sigaction, signal, &ignored, NULL, sizeof(uint64_t));
@@ -100,11 +104,10 @@ static bool arrange_fds(const struct start *start)
 static int launcher_child(void *shared)
 {
 	struct start *start = shared;
-	uint64_t none = 0;
 	syscall(SYS_setsid);
 	reset_signals();
 	if (arrange_fds(start)) {
-		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &no_signals, NULL, sizeof no_signals);
 		syscall(SYS_execve, start->path, start->argv, start->env);
 	}
 	start->error = errno;

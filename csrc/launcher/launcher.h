@@ -13,6 +13,7 @@ struct plan { /* the host's plan as mapped, and what was opened for it */
 	const struct sn_plan *head;
 	const char *base;
 	int idmap_fd; /* user namespace for SN_OP_IDMAP, -1 until it is needed */
+	bool building; /* the template's root: the host's tree is at /old, and flags that cannot be set before attaching are set after */
 };
 
 static inline const char *plan_text(const struct plan *plan, uint32_t at)
@@ -46,12 +47,14 @@ int userns_become_box(struct plan *plan, int mapper, struct sn_failure *why);
 int userns_serve_mapper(const struct plan *plan, int mapper, long pid);
 int userns_for_idmap(const struct plan *plan, struct sn_failure *why);
 
-/* mounts.c: one operation; root.c: the template's root */
+/* mounts.c: one operation; remount.c: its flags on an old kernel; root.c: the template's root */
 int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, uint64_t device, uint64_t inode,
 		struct sn_failure *why);
+unsigned long mount_classic_flags(uint32_t flags);
 int mount_attach(int mount, const char *target, struct sn_failure *why);
 int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held, struct sn_failure *why);
 int mount_resize(const struct plan *plan, uint64_t tmp_bytes, struct sn_failure *why);
+int remount_tree(const char *mountinfo, const char *top, unsigned long flags, bool recursive, struct sn_failure *why);
 int root_build(struct plan *plan, struct sn_failure *why);
 
 /* netns.c */

@@ -26,7 +26,7 @@ static uint64_t attributes(uint32_t flags)
 	       (flags & SN_OP_NODEV ? MOUNT_ATTR_NODEV : 0) | (flags & SN_OP_NOEXEC ? MOUNT_ATTR_NOEXEC : 0);
 }
 
-static unsigned long classic_flags(uint32_t flags)
+unsigned long mount_classic_flags(uint32_t flags)
 {
 	return (flags & SN_OP_RDONLY ? MS_RDONLY : 0) | (flags & SN_OP_NOSUID ? MS_NOSUID : 0) |
 	       (flags & SN_OP_NODEV ? MS_NODEV : 0) | (flags & SN_OP_NOEXEC ? MS_NOEXEC : 0);
@@ -40,8 +40,8 @@ static bool same_file(int fd, uint64_t device, uint64_t inode)
 	return !fstat(fd, &found) && found.st_dev == device && found.st_ino == inode;
 }
 
-/* Flags and owner map of a detached tree. mount_setattr is of Linux 5.12; before, a tree without submounts is remounted
- * through its descriptor once it is attached (root.c), which cannot map owners. */
+/* Flags and owner map of a detached tree. ENOSYS before Linux 5.12: the template then sets the flags after attaching (remount.c);
+ * a map of owners cannot be had. */
 static int set_attributes(struct plan *plan, int tree, const char *path, uint32_t flags, struct sn_failure *why)
 {
 	struct mount_attr attr = {.attr_set = attributes(flags)};
@@ -55,6 +55,8 @@ static int set_attributes(struct plan *plan, int tree, const char *path, uint32_
 		return 0;
 	unsigned recursive = flags & SN_OP_NORECURSE ? 0 : TREE_RECURSIVE;
 	long result = sys(NR_mount_setattr, tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr);
+	if (result == -ENOSYS && !(attr.attr_set & MOUNT_ATTR_IDMAP) && plan->building)
+		return 0;
 	if (result < 0)
 		return fail(why, attr.attr_set & MOUNT_ATTR_IDMAP ? SN_STAGE_IDMAP : SN_STAGE_MOUNT, result, path);
 	return 0;
@@ -96,7 +98,7 @@ static int box_tmpfs(const struct plan *plan, const struct sn_op *op, uint64_t s
 		text_add(options, sizeof options, *options ? ",size=" : "size=");
 		text_add_number(options, sizeof options, size);
 	}
-	long result = sys(SYS_mount, "tmpfs", target, "tmpfs", classic_flags(op->flags) | how, options);
+	long result = sys(SYS_mount, "tmpfs", target, "tmpfs", mount_classic_flags(op->flags) | how, options);
 	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
 }
 
@@ -104,9 +106,9 @@ static int box_tmpfs(const struct plan *plan, const struct sn_op *op, uint64_t s
  * shows processes only may be had there. */
 static int box_proc(const struct sn_op *op, const char *target, uint32_t *held, struct sn_failure *why)
 {
-	long result = sys(SYS_mount, "proc", target, "proc", classic_flags(op->flags), NULL);
+	long result = sys(SYS_mount, "proc", target, "proc", mount_classic_flags(op->flags), NULL);
 	if (result == -EPERM) {
-		result = sys(SYS_mount, "proc", target, "proc", classic_flags(op->flags), "subset=pid");
+		result = sys(SYS_mount, "proc", target, "proc", mount_classic_flags(op->flags), "subset=pid");
 		*held |= result < 0 ? 0 : SN_HELD_PROC_SUBSET;
 	}
 	if (result < 0)
@@ -119,6 +121,35 @@ static int box_mask(const char *source, const char *target, struct sn_failure *w
 {
 	long result = sys(SYS_mount, source, target, NULL, MS_BIND, NULL);
 	return result < 0 && result != -ENOENT ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
+}
+
+/* A directory or an empty file to mount on, with the directories above it. */
+static int make_target(const char *target, bool directory, struct sn_failure *why)
+{
+	char path[4096] = "";
+	text_add(path, sizeof path, target);
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		long result = sys(SYS_mkdirat, AT_FDCWD, path, 0755);
+		*slash = '/';
+		if (result < 0 && result != -EEXIST && result != -EROFS)
+			return fail(why, SN_STAGE_MOUNT, result, target);
+	}
+	long result = directory ? sys(SYS_mkdirat, AT_FDCWD, path, 0755)
+				: sys(SYS_mknodat, AT_FDCWD, path, S_IFREG | 0644, 0);
+	return result < 0 && result != -EEXIST ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
+}
+
+/* What the template kept aside. The copy has the flags and the owner map that it was given there. */
+static int box_bind(const char *source, const char *target, struct sn_failure *why)
+{
+	struct stat found;
+	if (stat(source, &found))
+		return fail(why, SN_STAGE_MOUNT, errno, target);
+	if (make_target(target, S_ISDIR(found.st_mode), why))
+		return -1;
+	long result = sys(SYS_mount, source, target, NULL, MS_BIND | MS_REC, NULL);
+	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
 }
 
 static int box_readonly(const char *target, struct sn_failure *why)
@@ -139,10 +170,12 @@ int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held
 		return box_tmpfs(plan, op, plan->head->tmp_bytes, 0, why);
 	case SN_OP_PROC:
 		return box_proc(op, target, held, why);
+	case SN_OP_BIND:
+		return box_bind(plan_text(plan, op->source), target, why);
 	case SN_OP_MASK:
-		return *held & SN_HELD_PROC_SUBSET ? 0 : box_mask(plan_text(plan, op->source), target, why);
+		return box_mask(plan_text(plan, op->source), target, why);
 	case SN_OP_READONLY:
-		return *held & SN_HELD_PROC_SUBSET ? 0 : box_readonly(target, why);
+		return box_readonly(target, why);
 	default:
 		return fail(why, SN_STAGE_PLAN, EINVAL, target);
 	}

@@ -16,6 +16,7 @@
 struct root {
 	struct plan *plan;
 	int new, old; /* O_PATH of both trees' tops */
+	bool old_kernel; /* no mount_setattr */
 };
 
 static long open_beneath(int root, const char *path, uint64_t flags)
@@ -105,6 +106,13 @@ static int make_mount_point(struct root *root, int tree, const char *target, str
 	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
 }
 
+static int set_flags(const char *target, uint32_t flags, struct sn_failure *why)
+{
+	char top[4096] = "/new";
+	text_add(top, sizeof top, target);
+	return remount_tree("/old/proc/self/mountinfo", top, mount_classic_flags(flags), !(flags & SN_OP_NORECURSE), why);
+}
+
 static int bind(struct root *root, const struct sn_op *op, struct sn_failure *why)
 {
 	const char *source = plan_text(root->plan, op->source), *target = plan_text(root->plan, op->target);
@@ -119,7 +127,9 @@ static int bind(struct root *root, const struct sn_op *op, struct sn_failure *wh
 	if (point < 0)
 		return fail(why, SN_STAGE_MOUNT, point, target);
 	long result = sys(NR_move_mount, tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
-	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
+	if (result < 0)
+		return fail(why, SN_STAGE_MOUNT, result, target);
+	return root->old_kernel ? set_flags(target, op->flags, why) : 0;
 }
 
 static int apply(struct root *root, const struct sn_op *op, struct sn_failure *why)
@@ -174,9 +184,12 @@ int root_build(struct plan *plan, struct sn_failure *why)
 	if (new < 0 || old < 0)
 		return fail(why, SN_STAGE_PIVOT, new < 0 ? new : old, "/");
 	struct root root = {.plan = plan, .new = new, .old = old};
+	root.old_kernel = sys(NR_mount_setattr, -1, "", 0, NULL, 0) == -ENOSYS;
+	plan->building = true;
 	const struct sn_op *op = (const void *)(plan->base + plan->head->template_at);
 	for (uint32_t i = 0; i < plan->head->template_count; i++)
 		if (apply(&root, op + i, why))
 			return -1;
+	plan->building = false;
 	return switch_over(why);
 }

@@ -19,9 +19,9 @@ static void answer(int control, const struct sn_failure *why)
 	channel_send(control, &message, sizeof message, &self, self >= 0);
 }
 
-static void say(int channel, uint32_t kind, int pid, int pidfd, const struct sn_failure *why)
+static void say(int channel, uint32_t kind, int pid, int pidfd, uint32_t held, const struct sn_failure *why)
 {
-	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = kind, .pid = pid, .failure = *why};
+	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = kind, .pid = pid, .held = held, .failure = *why};
 	channel_send(channel, &report, sizeof report, &pidfd, pidfd >= 0);
 }
 
@@ -36,11 +36,12 @@ static void stamp(struct plan *plan, int control, const struct gauges *gauges, i
 	}
 	if (pid < 0) {
 		fail(&why, SN_STAGE_CLONE, pid, "init in new namespaces");
-		say(channel, SN_REPORT_FAILED, 0, -1, &why);
+		say(channel, SN_REPORT_FAILED, 0, -1, 0, &why);
 		sys(SYS_close, channel);
 		return;
 	}
-	say(channel, SN_REPORT_STARTED, (int)pid, pidfd, &why);
+	held |= SN_HELD_USER | SN_HELD_MOUNT | SN_HELD_PID | SN_HELD_IPC | SN_HELD_UTS | SN_HELD_ROOT; /* all that a slot can know */
+	say(channel, SN_REPORT_STARTED, (int)pid, pidfd, held, &why);
 	sys(SYS_close, channel);
 	sys(SYS_wait4, pid, NULL, __WALL, NULL);
 }
@@ -68,7 +69,7 @@ void slot_main(struct plan *plan, int control, const struct sn_control *message,
 		if (count != 1 || box.verb != SN_BOX)
 			continue;
 		if (why.stage) { /* no network namespace for this one */
-			say(channel, SN_REPORT_FAILED, 0, -1, &why);
+			say(channel, SN_REPORT_FAILED, 0, -1, 0, &why);
 			sys(SYS_close, channel);
 		} else {
 			stamp(plan, control, &gauges, channel, held);

@@ -124,7 +124,8 @@ int userns_for_idmap(const struct plan *plan, struct sn_failure *why)
 	owned_fd holder = pair[1];
 	if (pid < 0)
 		return fail(why, SN_STAGE_IDMAP, pid, "new user namespace");
-	char process[48] = "/proc/";
+	char process[48] = "";
+	text_add(process, sizeof process, plan->building ? "/old/proc/" : "/proc/");
 	text_add_number(process, sizeof process, (uint64_t)pid);
 	if (userns_map(process, head->owner_uid, head->box_uid, head->owner_gid, head->box_gid, false, why)) {
 		why->stage = SN_STAGE_IDMAP;

@@ -26,7 +26,6 @@ class Job:
     pipe_stdin: bool = False  # the caller writes: `Box.write`
     workspace: str | None = None  # of the host; None: a private one
     collect: Patterns | None = None
-    program: str = ""  # argv[0], and where it is sought from
     cwd: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
 

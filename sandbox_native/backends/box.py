@@ -42,11 +42,19 @@ class LinuxBox:
         *("_slot_failed", "_workspace", "__weakref__"),
     )
 
-    def __init__(self, job: Job, slot: Slot, receipts: Receipts, give_back: Callable[[LinuxBox, bool], None]) -> None:
-        """`give_back` is called once, when the box is closed; its second argument says whether the slot can be used again."""
-        self._closing = threading.Lock()
+    def __init__(
+        self,
+        job: Job,
+        slot: Slot,
+        receipts: Receipts,
+        give_back: Callable[[LinuxBox, bool], None],
+        workspace: Workspace | None,
+    ) -> None:
+        """`give_back` is called once, when the box is closed; its second argument says whether the slot can be used again.
+        `workspace` is closed with the box."""
+        self._closing = threading.RLock()  # a signal handler may end or close what its own thread is just closing
         self._give_back: Callable[[LinuxBox, bool], None] | None = give_back
-        self._workspace: Workspace | None = None
+        self._workspace = workspace
         self._raw = raw = ffi.new("struct sn_box *")
         lib.sn_box_init(raw)
         self.turns = Turns()
@@ -70,9 +78,8 @@ class LinuxBox:
         elif job.stdin.fd >= 0:
             raw.stdin_source = job.stdin.fd
 
-    def start(self, request: Any, mount: int, workspace: Workspace | None) -> None:
-        """Starts the run; on failure the C side is closed and nothing runs. `workspace` is closed with the box."""
-        self._workspace = workspace
+    def start(self, request: Any, mount: int) -> None:
+        """Starts the run; on failure the C side is closed and nothing runs."""
         why = ffi.new("struct sn_failure *")
         if lib.sn_box_start(self._raw, self.slot.process, request, self._job.body.data, mount, _GRACE_MS, why) < 0:
             self._fail(failure_of(why))
@@ -80,6 +87,8 @@ class LinuxBox:
     # ---- while it runs ----
 
     def pump(self, timeout_ms: int) -> bool:
+        if self._result is not None or self._error is not None:
+            return True
         why = ffi.new("struct sn_failure *")
         code = lib.sn_box_wait(self._raw, timeout_ms, why)
         if code < 0 and code != -errno.EINTR:
@@ -183,7 +192,7 @@ class LinuxBox:
             )
         exists = None
         if report.failure_stage == lib.SN_STAGE_EXEC:
-            exists = program_exists(self._job.program, self._job.cwd, self._job.files)
+            exists = program_exists(self._job.body.program, self._job.cwd, self._job.files)
         error = verdict.failure(report, exists=exists)
         if error is not None:
             self._fail(error)
@@ -234,7 +243,7 @@ class LinuxBox:
     def abandon(self) -> None:
         """In a forked child of the host: the run is the parent's."""
         self._give_back = None
-        self._closing, self.turns = threading.Lock(), Turns()
+        self._closing, self.turns = threading.RLock(), Turns()
         self._error = SetupError("lost", 0, "box", "the run belongs to the process that this one was forked from")
         lib.sn_box_abandon(self._raw)
         if self._workspace is not None:

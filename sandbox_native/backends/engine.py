@@ -77,7 +77,7 @@ class Engine:
 
     def __init__(self, launcher: str, group: Group | None, plan: bytes) -> None:
         self._asking = threading.Lock()  # template and launcher answer one question at a time
-        self._pool = threading.Lock()
+        self._pool = threading.RLock()  # a signal handler may close what its own thread is just using
         self._idle: deque[Slot] = deque()
         self._count = 0
         self._closed = False
@@ -128,8 +128,7 @@ class Engine:
         try:
             return self._open_slot()
         except BaseException:
-            with self._pool:
-                self._count -= 1
+            self._one_less()
             raise
 
     def put(self, slot: Slot) -> None:
@@ -142,9 +141,15 @@ class Engine:
 
     def drop(self, slot: Slot) -> None:
         """Of a slot that failed, or that is one too many."""
+        slot.close()
+        self._one_less()
+
+    def _one_less(self) -> None:
         with self._pool:
             self._count -= 1
-        slot.close()
+            last = self._closed and self._count == 0
+        if last:
+            self._end()
 
     def _open_slot(self) -> Slot:
         group = self._group.new_slot() if self._group is not None else None
@@ -175,12 +180,17 @@ class Engine:
     # ---- the end ----
 
     def close(self) -> None:
-        """Ends every process and removes every group; slots in use end when their channel does. Harmless when repeated."""
+        """Ends every process and removes every group, when the last slot that is in use has come back. Harmless when repeated."""
         with self._pool:
             self._closed = True
             idle, self._idle = self._idle, deque()
+            last = self._count == 0
         for slot in idle:
             self.drop(slot)
+        if last:
+            self._end()
+
+    def _end(self) -> None:
         lib.sn_process_close(self._template, _CLOSE_MS, 0)
         lib.sn_process_close(self._launcher, _CLOSE_MS, 0)
         group, self._group = self._group, None
@@ -189,7 +199,7 @@ class Engine:
 
     def abandon(self) -> None:
         """In a forked child of the host: everything is the parent's, and locks may be held by threads that are not here."""
-        self._asking, self._pool, self._closed = threading.Lock(), threading.Lock(), True
+        self._asking, self._pool, self._closed = threading.Lock(), threading.RLock(), True
         idle, self._idle = self._idle, deque()
         for slot in idle:
             slot.abandon()

@@ -68,8 +68,10 @@ def _table(entry: Any) -> Mapping[str, int]:
 
 def call_name(arch: int, number: int) -> str | None:
     """What a number means on an architecture, which may be the foreign one."""
-    known = syscalls() if arch == lib.sn_audit_arch() else _syscalls_other() if arch == lib.sn_audit_arch_other() else {}
-    return seccomp.name_of(known, number)
+    if arch == lib.sn_audit_arch():
+        # x32 calls are the native ones with a bit set; those that it has of its own (from 512 on) have no name here.
+        return seccomp.name_of(syscalls(), number & ~seccomp.X32_BIT)
+    return seccomp.name_of(_syscalls_other() if arch == lib.sn_audit_arch_other() else {}, number)
 
 
 @functools.cache

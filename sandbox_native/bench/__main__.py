@@ -46,11 +46,11 @@ FULL = Effort(
 QUICK = Effort(
     rounds=60,
     docker_rounds=3,
-    thread_seconds=0.25,
+    thread_seconds=0.2,
     thread_repeats=1,
     drain_bytes=256 << 20,
     drain_repeats=3,
-    trees=2,
+    trees=1,
 )
 
 

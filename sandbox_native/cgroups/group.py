@@ -26,6 +26,9 @@ _SMALLEST_QUOTA_US = 1_000  # the kernel refuses less
 class SlotGroup(ABC):
     """The group of one slot. Not for two threads at once: a slot serves one run at a time."""
 
+    swap_limited = False
+    """Whether the memory limit covers swap too, which takes a kernel that accounts it."""
+
     def __init__(self, directories: tuple[str, ...]) -> None:
         self._directories = directories
         self._gauges: list[tuple[int, int]] = []

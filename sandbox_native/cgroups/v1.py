@@ -31,8 +31,6 @@ class SlotV1(SlotGroup):
         super().__init__(directories)
         self._controllers = controllers
         self._event = -1
-        self.swap_limited = True
-        """False where the kernel does not account swap; swapping is then discouraged, not forbidden."""
         try:
             self._fill()
         except OSError:
@@ -55,8 +53,8 @@ class SlotV1(SlotGroup):
         files.write(os.path.join(self._controllers["memory"], "cgroup.event_control"), f"{self._event} {self._oom_fd}")
         self._open(Gauge.PIDS, self._path("pids.current"))
         self._peak_fd = self._open(Gauge.PEAK, self._path("memory.max_usage_in_bytes"), os.O_RDWR)
-        if not os.path.exists(self._path(_LIMIT_WITH_SWAP)):
-            self.swap_limited = False
+        self.swap_limited = os.path.exists(self._path(_LIMIT_WITH_SWAP))
+        if not self.swap_limited:  # the next best: no swapping while there is memory to reclaim
             files.write(self._path("memory.swappiness"), "0")
 
     def _limit_memory(self, limit: int | None) -> None:

@@ -35,8 +35,6 @@ class SlotV2(SlotGroup):
         self._directory, self._limits_cpus = directory, limits_cpus
         self._resets = False
         self._highest = 0
-        self.swap_limited = False
-        """False where the kernel does not account swap: the memory limit then does not cover it."""
         try:
             self._fill()
         except OSError:

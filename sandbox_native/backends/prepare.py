@@ -1,0 +1,131 @@
+"""What a Sandbox stands on: from policy, limits and features to a plan and a running engine. Host, once for each launcher.
+
+Everything that can be refused is refused here, before anything runs: `UnsupportedError` names what is missing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import re
+from dataclasses import replace
+
+from sandbox_native import hosttree, view
+from sandbox_native.backends.engine import Engine
+from sandbox_native.backends.native import strict_filter
+from sandbox_native.cgroup import Group, Hierarchy, discover, make_group, release, sweep
+from sandbox_native.environment import WORKSPACE
+from sandbox_native.errors import SandboxError, SetupError, UnsupportedError
+from sandbox_native.features import Feature, Features, launcher_path, probe
+from sandbox_native.limits import Limits
+from sandbox_native.plan import Identity, Plan
+from sandbox_native.policy import Policy, Rung
+from sandbox_native.receipt import Ground
+from sandbox_native.remedies import PURPOSE, Machine, remedy
+
+
+def open_engine(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, Ground]:
+    """A launcher with its first slot, and what the receipts of its runs say."""
+    try:
+        return _open(policy, limits, cgroup)
+    except OSError as error:  # of looking about on the host: no descriptors left, say
+        if isinstance(error, SandboxError):
+            raise
+        raise SetupError("spawn", error.errno or 0, str(error.filename or "")) from error
+
+
+def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, Ground]:
+    features = probe()
+    _require(features)
+    hierarchy = _hierarchy(cgroup, os.getpid())
+    rung = _rung(hierarchy, policy)
+    plan = _plan(policy, limits, features)
+    group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
+    if group is not None:
+        plan = replace(plan, groups=group.paths(), enter=_entrance(group))
+    engine = Engine(launcher_path(), group, plan.encode())
+    try:
+        slot = engine.take()  # what a slot cannot do is found out here rather than in the first run
+        engine.put(slot)
+    except BaseException:
+        engine.close()
+        raise
+    ground = Ground(
+        rung=rung,
+        policy=policy,
+        plan=plan,
+        group=hierarchy.detail,
+        swap_limited=getattr(slot.group, "swap_limited", False),
+        rlimit_counts=rung is not Rung.FULL and _counts_by_namespace(features.kernel),
+    )
+    return engine, ground
+
+
+def _plan(policy: Policy, limits: Limits, features: Features) -> Plan:
+    identity, tree = _identity(), hosttree.read_tree(policy)
+    return Plan(
+        identity=identity,
+        template=view.template_ops(policy, tree, identity.root),
+        box=view.box_ops(policy, tree),
+        workspace=WORKSPACE,
+        hostname=policy.hostname,
+        tmp_bytes=limits.tmp_bytes,
+        seccomp=strict_filter(features.works(Feature.LISTENER)) if policy.preset == "strict" else None,
+    )
+
+
+def _make_group(hierarchy: Hierarchy, identity: Identity) -> Group:
+    sweep(hierarchy)
+    return make_group(hierarchy, box_uid=identity.box_uid if identity.root else None)
+
+
+@functools.lru_cache(maxsize=8)
+def _hierarchy(cgroup: str | None, pid: int) -> Hierarchy:
+    """Where groups may be made; asked once, since finding out may move this process (v2), which is undone at its end."""
+    hierarchy = discover(cgroup)
+    atexit.register(release, hierarchy)
+    return hierarchy
+
+
+def _require(features: Features) -> None:
+    missing = features.missing
+    if not missing:
+        return
+    machine = Machine.here(launcher_path())
+    words = [remedy(feature, features.errors[feature], machine) for feature in missing]
+    raise UnsupportedError(
+        "no rung that the policy allows can be reached on this machine",
+        tuple(PURPOSE[feature] for feature in missing),
+        "; ".join(dict.fromkeys(word for word in words if word)),
+    )
+
+
+def _rung(hierarchy: Hierarchy, policy: Policy) -> Rung:
+    rung = Rung.FULL if hierarchy.usable else Rung.NAMESPACES
+    if rung < policy.minimum_rung:
+        raise UnsupportedError(
+            f"the policy asks for rung {policy.minimum_rung.value} and this machine reaches {rung.value}",
+            (f"a control group ({hierarchy.reason})",),
+            hierarchy.remedy,
+        )
+    return rung
+
+
+def _entrance(group: Group) -> str:
+    """On v2 init must not be in the guest's leaf; on v1 every slot enters its own groups."""
+    return os.path.join(group.paths()[0], "launcher", "cgroup.procs") if group.version == 2 else ""
+
+
+def _identity() -> Identity:
+    uid, gid = os.geteuid(), os.getegid()
+    box = hosttree.free_id() if uid == 0 else None
+    if box is None:
+        return Identity(root=False, box_uid=uid, box_gid=gid, owner_uid=uid, owner_gid=gid)
+    return Identity(root=True, box_uid=box, box_gid=box, owner_uid=uid, owner_gid=gid)
+
+
+def _counts_by_namespace(kernel: str) -> bool:
+    """From Linux 5.14 on RLIMIT_NPROC counts within the box's own user namespace; before, all processes of the host's user."""
+    version = [int(number) for number in re.findall(r"\d+", kernel)[:2]]
+    return version >= [5, 14]

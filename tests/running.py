@@ -1,0 +1,46 @@
+"""What the tests of Sandbox and Process share: finding processes from outside, and short names."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+PYTHON = "/usr/bin/python3"
+
+
+def sh(script: str) -> list[str]:
+    return ["/bin/sh", "-c", script]
+
+
+def processes_named(word: str) -> Iterator[int]:
+    """Processes with that word in their command line, on the host's whole process table."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if word.encode() in line and int(pid) != os.getpid():
+            yield int(pid)
+
+
+def launchers() -> list[int]:
+    """Launchers and slots that this process started, found by the descriptors that it holds of them."""
+    found = []
+    for number in os.listdir("/proc/self/fdinfo"):
+        try:
+            lines = Path(f"/proc/self/fdinfo/{number}").read_text().splitlines()
+        except FileNotFoundError:
+            continue
+        pids = [int(line.split()[1]) for line in lines if line.startswith("Pid:")]
+        found += [pid for pid in pids if pid > 0]
+    return found
+
+
+def kill_all(pids: list[int]) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass

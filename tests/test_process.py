@@ -1,0 +1,233 @@
+"""Process: streams that are read while the run goes on, waiting, killing, and many threads at one Process."""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running import processes_named, sh
+
+from sandbox_native import ExecError, Limits, PolicyError, Sandbox, Status
+
+pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+LONG = Limits(wall_seconds=60)
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(limits=LONG) as made:
+        yield made
+
+
+def test_a_conversation(sandbox: Sandbox) -> None:
+    with sandbox.spawn(["/bin/cat"]) as process:
+        assert process.stdin is not None
+        for line in (b"one\n", b"two\n"):
+            assert process.stdin.write(line) == 4
+            assert process.stdout.readline() == line
+        process.stdin.close()
+        process.stdin.close()
+        assert process.stdout.read() == b""
+        result = process.wait()
+    assert (result.status, result.stdout, result.stdout_total, result.stdout_truncated) == (Status.OK, b"", 8, False)
+
+
+def test_what_nobody_reads_is_in_the_result(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("echo out; echo err >&2")) as process:
+        result = process.wait()
+    assert (result.stdout, result.stderr) == (b"out\n", b"err\n")
+
+
+def test_a_reader_takes_no_more_than_it_asks_for(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("echo first; echo second; echo third")) as process:
+        assert process.stdout.readline() == b"first\n"
+        assert process.stdout.read(3) == b"sec"
+        result = process.wait()
+    assert result.stdout == b"ond\nthird\n"
+    assert not result.stdout_truncated
+
+
+def test_a_reader_goes_on_after_the_end(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("echo a; echo b; echo err >&2")) as process:
+        assert process.stdout.readline() == b"a\n"
+        process.wait()
+        assert process.stdout.readline() == b"b\n"
+        assert process.stdout.read() == b""
+        assert list(process.stderr) == [b"err\n"]
+
+
+def test_lines_end_where_the_guest_ended_them(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("printf 'a\\n\\nlong'; sleep 0.05; printf 'er\\nlast'")) as process:
+        assert list(process.stdout) == [b"a\n", b"\n", b"longer\n", b"last"]
+
+
+def test_a_read_stream_passes_more_than_its_bound(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("head -c 3000000 /dev/zero"), limits=Limits(stdout_bytes=1 << 16, wall_seconds=60)) as process:
+        assert sum(map(len, iter(lambda: process.stdout.read1(100000), b""))) == 3000000
+        result = process.wait()
+    assert (result.stdout_total, result.stdout_truncated) == (3000000, False)
+
+
+def test_a_slow_reader_loses_nothing_while_another_thread_waits(sandbox: Sandbox) -> None:
+    got: list[bytes] = []
+    with sandbox.spawn(sh("head -c 300000 /dev/zero"), limits=Limits(stdout_bytes=1 << 16, wall_seconds=60)) as process:
+        assert process.stdout.read(1) == b"\0"
+
+        def body() -> None:
+            while data := process.stdout.read1(4096):
+                got.append(data)
+                time.sleep(0.0005)
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        result = process.wait()
+        thread.join()
+    assert sum(map(len, got)) == 299999
+    assert not result.stdout_truncated
+
+
+def test_who_reads_and_then_waits_does_not_wait_for_himself(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("head -c 3000000 /dev/zero"), limits=Limits(stdout_bytes=1 << 16, wall_seconds=60)) as process:
+        assert process.stdout.read(10) == bytes(10)
+        result = process.wait(30)
+    assert (result.stdout_total, result.stdout_truncated) == (3000000, True)
+
+
+def test_wait_times_out_and_the_run_goes_on(sandbox: Sandbox, factor: float) -> None:
+    with sandbox.spawn(["/bin/cat"]) as process:
+        for timeout in (0, 0.05):
+            before = time.monotonic()
+            with pytest.raises(TimeoutError):
+                process.wait(timeout)
+            assert time.monotonic() - before < timeout + 0.1 * factor
+        assert process.poll() is None
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(30) is process.wait() is process.poll()
+
+
+def test_kill_ends_the_whole_tree(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("sleep 306 & sleep 306 & echo up; wait")) as process:
+        process.stdout.readline()
+        process.kill()
+        process.kill()
+        assert process.wait(30).status is Status.CANCELLED
+        process.kill()
+    assert not list(processes_named("sleep\x00306"))
+
+
+def test_kill_from_another_thread_reaches_a_wait(sandbox: Sandbox, factor: float) -> None:
+    with sandbox.spawn(sh("sleep 307")) as process:
+        timer = threading.Timer(0.1, process.kill)
+        timer.start()
+        before = time.monotonic()
+        assert process.wait().status is Status.CANCELLED
+        assert time.monotonic() - before < 0.5 * factor
+        timer.join()
+
+
+def test_leaving_the_context_ends_the_run(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("echo up; sleep 308")) as process:
+        process.stdout.readline()
+    assert not list(processes_named("sleep\x00308"))
+    assert sandbox.run(["/bin/true"]).ok
+
+
+def test_a_process_that_is_forgotten_is_ended(sandbox: Sandbox) -> None:
+    process = sandbox.spawn(sh("echo up; sleep 309"))
+    process.stdout.readline()
+    del process
+    assert not list(processes_named("sleep\x00309"))
+
+
+def test_an_event_loop_can_watch_it(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("sleep 0.05; echo hi")) as process:
+        watched = select.poll()
+        watched.register(process, select.POLLIN)
+        while process.poll() is None:
+            watched.poll(1000)
+        assert process.wait().stdout == b"hi\n"
+        with pytest.raises(ValueError, match="over"):
+            process.fileno()
+
+
+def test_reading_without_waiting(sandbox: Sandbox) -> None:
+    with sandbox.spawn(["/bin/cat"]) as process:
+        assert process.stdout.read_nowait() is None
+        assert process.stdin is not None
+        process.stdin.write(b"hi")
+        while (data := process.stdout.read_nowait()) is None:
+            select.select([process], [], [])
+        assert data == b"hi"
+        process.stdin.close()
+        while (data := process.stdout.read_nowait()) is None:
+            select.select([process], [], [])
+        assert data == b""
+
+
+def test_writing_more_than_the_guest_reads_is_a_broken_pipe(sandbox: Sandbox) -> None:
+    with sandbox.spawn(sh("exec <&-; echo closed; sleep 310")) as process:
+        process.stdout.readline()
+        assert process.stdin is not None
+        with pytest.raises(BrokenPipeError):
+            process.stdin.write(bytes(1 << 20))
+        process.kill()
+        process.wait()
+        with pytest.raises(BrokenPipeError):
+            process.stdin.write(b"x")
+        process.stdin.close()
+        with pytest.raises(ValueError, match="closed"):
+            process.stdin.write(b"x")
+
+
+def test_a_write_larger_than_the_pipe_serves_the_outputs_meanwhile(sandbox: Sandbox) -> None:
+    with sandbox.spawn(["/bin/cat"], limits=Limits(stdout_bytes=8 << 20, wall_seconds=60)) as process:
+        assert process.stdin is not None
+        assert process.stdin.write(bytes(8 << 20)) == 8 << 20
+        process.stdin.close()
+        assert process.wait().stdout == bytes(8 << 20)
+
+
+def test_stdin_that_is_given_is_not_for_writing(sandbox: Sandbox, tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    path.write_bytes(b"from a file")
+    for stdin, expected in ((b"from bytes", b"from bytes"), (path, b"from a file"), (b"", b"")):
+        with sandbox.spawn(["/bin/cat"], stdin=stdin) as process:
+            assert process.stdin is None
+            assert process.wait().stdout == expected
+
+
+def test_errors_of_the_start_come_once_and_again(sandbox: Sandbox) -> None:
+    with pytest.raises(PolicyError):
+        sandbox.spawn([])
+    with sandbox.spawn(["/no/such/program"]) as process:
+        for _ in range(2):
+            with pytest.raises(ExecError):
+                process.wait()
+        with pytest.raises(ExecError):
+            process.stdout.read()
+
+
+def test_many_threads_at_one_process(sandbox: Sandbox) -> None:
+    lines: list[bytes] = []
+    errors: list[bytes] = []
+    with sandbox.spawn(sh("while read x; do echo out $x; echo err $x >&2; done")) as process:
+        threads = [
+            threading.Thread(target=lambda: lines.extend(process.stdout)),
+            threading.Thread(target=lambda: errors.extend(process.stderr)),
+        ]
+        for thread in threads:
+            thread.start()
+        assert process.stdin is not None
+        for number in range(50):
+            process.stdin.write(b"%d\n" % number)
+        process.stdin.close()
+        assert process.wait(60).ok
+        for thread in threads:
+            thread.join()
+    assert lines == [b"out %d\n" % number for number in range(50)]
+    assert errors == [b"err %d\n" % number for number in range(50)]

@@ -1,0 +1,131 @@
+"""The receipt says what held, not what was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from running import sh
+
+from sandbox_native import Layer, Limits, Policy, Rung, Sandbox, UnsupportedError
+from sandbox_native._native import lib
+from sandbox_native.plan import Identity, Plan
+from sandbox_native.receipt import Ground, Receipts
+from sandbox_native.verdict import Kind, ReportData
+
+ALL = sum(getattr(lib, name) for name in dir(lib) if name.startswith("SN_HELD_")) & ~lib.SN_HELD_PROC_SUBSET
+
+
+def receipts(rung: Rung = Rung.FULL, seccomp: bytes | None = bytes(8)) -> Receipts:
+    plan = Plan(
+        identity=Identity(root=True, box_uid=7, box_gid=7, owner_uid=0, owner_gid=0),
+        template=(),
+        box=(),
+        workspace="/workspace",
+        hostname="sandbox",
+        tmp_bytes=1,
+        seccomp=seccomp,
+    )
+    return Receipts(
+        Ground(
+            rung=rung, policy=Policy.strict(), plan=plan, group="why", swap_limited=True, rlimit_counts=rung is Rung.NAMESPACES
+        )
+    )
+
+
+def layers(held: int, rung: Rung = Rung.FULL, limits: Limits | None = None, kept: int = 0, **more: object) -> dict[str, Layer]:
+    report = ReportData(kind=Kind.ENDED, held=held, rlimits_kept=kept)
+    return {layer.name: layer for layer in receipts(rung, **more).of(report, limits or Limits()).layers}  # type: ignore[arg-type]
+
+
+def test_every_bit_of_the_header_is_a_layer_or_a_detail() -> None:
+    complete = layers(ALL)
+    assert all(layer.held is not False for layer in complete.values())
+    for name in dir(lib):
+        if name.startswith("SN_HELD_"):
+            bit = getattr(lib, name)
+            changed = layers(ALL ^ bit)
+            assert changed != complete, f"{name} changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("bit", "name"),
+    [
+        ("USER", "user"),
+        ("NET", "net"),
+        ("CGROUP_NS", "cgroup_namespace"),
+        ("SECCOMP", "seccomp"),
+        ("CAPS", "capabilities"),
+        ("RLIMITS", "rlimits"),
+        ("GROUP", "control_group"),
+        ("GROUP", "memory"),
+        ("NO_GROUPS", "groups"),
+    ],
+)
+def test_a_step_that_was_not_taken_is_not_held(bit: str, name: str) -> None:
+    assert layers(ALL)[name].held is True
+    assert layers(ALL & ~getattr(lib, f"SN_HELD_{bit}"))[name].held is False
+
+
+def test_what_was_not_asked_for_is_null() -> None:
+    found = layers(ALL, seccomp=None)
+    assert found["seccomp"].held is None
+    assert found["landlock"].held is None
+    assert (found["cpu_seconds"].held, found["cpus"].held) == (None, None)
+    asked = layers(ALL, limits=Limits(cpu_seconds=1, cpus=1))
+    assert (asked["cpu_seconds"].held, asked["cpus"].held) == (True, True)
+
+
+def test_without_a_group_the_receipt_says_so() -> None:
+    found = layers(ALL & ~lib.SN_HELD_GROUP, Rung.NAMESPACES, Limits(cpu_seconds=1))
+    assert (found["control_group"].held, found["control_group"].detail) == (False, "why")
+    assert found["memory"].mechanism == found["cpu_seconds"].mechanism == "sampling"
+    assert found["processes"].mechanism == "rlimit"
+
+
+def test_a_kept_rlimit_is_named() -> None:
+    assert "hard limit" not in layers(ALL)["rlimits"].detail
+    assert layers(ALL, kept=0b10)["rlimits"].detail.endswith("which stays: nofile")
+
+
+def test_runs_for_which_the_same_held_share_a_receipt() -> None:
+    made = receipts()
+    report = ReportData(kind=Kind.ENDED, held=ALL)
+    assert made.of(report, Limits()) is made.of(report, Limits(wall_seconds=1))
+    assert made.of(report, Limits()) is not made.of(ReportData(kind=Kind.ENDED, held=ALL - 1), Limits())
+
+
+# ---- of real runs ----
+
+
+@pytest.fixture(params=["strict", "light"])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with Sandbox(Policy.strict() if request.param == "strict" else Policy.light()) as made:
+        yield made
+
+
+@pytest.mark.kernel
+@pytest.mark.needs("userns")
+def test_every_layer_that_was_asked_for_held(sandbox: Sandbox) -> None:
+    enforcement = sandbox.run(sh("true")).enforcement
+    lost = {layer.name for layer in enforcement.layers if layer.held is False}
+    assert lost == (set() if enforcement.rung is Rung.FULL else {"control_group"})
+    asked = {layer.name for layer in enforcement.layers if layer.held}
+    assert ("seccomp" in asked) == (sandbox.policy.preset == "strict")
+    assert {"user", "mount", "pid", "ipc", "uts", "net", "root", "proc", "capabilities", "no_new_privs", "memory"} <= asked
+
+
+@pytest.mark.kernel
+@pytest.mark.needs("cgroup")
+def test_a_machine_with_control_groups_reaches_the_full_rung() -> None:
+    with Sandbox(Policy.strict(minimum_rung=Rung.FULL)) as sandbox:
+        assert sandbox.run(["/bin/true"]).enforcement.rung is Rung.FULL
+
+
+@pytest.mark.kernel
+@pytest.mark.needs("userns", "no_cgroup")
+def test_a_machine_without_them_is_refused_where_they_are_asked_for() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        Sandbox(Policy.strict(minimum_rung=Rung.FULL))
+    assert "control group" in caught.value.missing[0]
+    assert caught.value.remedy

@@ -1,0 +1,158 @@
+"""The request's body: order, counts, alignment, and that nothing which no process can have gets into it."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox_native import ExecError, Limits, PolicyError
+from sandbox_native.environment import BASE
+from sandbox_native.executables import candidates
+from sandbox_native.request import Body, Encoder, rlimits
+
+FILE = struct.Struct("=QII")
+
+
+def strings(body: Body) -> tuple[bytes, list[bytes], list[bytes], list[bytes], bytes]:
+    """cwd, candidates, argv, env, and what follows; read as the launcher does."""
+    rest = body.data
+    parts = []
+    for _ in range(1 + body.candidates + body.argc + body.envc):
+        part, _, rest = rest.partition(b"\0")
+        parts.append(part)
+    at = 1 + body.candidates
+    return parts[0], parts[1:at], parts[at : at + body.argc], parts[at + body.argc :], rest
+
+
+def records(body: Body) -> dict[bytes, tuple[int, bytes]]:
+    found = {}
+    at = len(body.data) - len(strings(body)[4])
+    for _ in range(body.files):
+        at += -at % 8
+        size, name_bytes, mode = FILE.unpack_from(body.data, at)
+        at += FILE.size
+        name = body.data[at : at + name_bytes]
+        assert name.endswith(b"\0")
+        found[name[:-1]] = (mode, body.data[at + name_bytes : at + name_bytes + size])
+        at += name_bytes + size
+    return found
+
+
+def test_order_and_counts() -> None:
+    body = Encoder().body(["prog", b"b\xff", PurePosixPath("/p")], {"PATH": "/x:/y", "A": "1"}, "/tmp")
+    cwd, tried, argv, env, rest = strings(body)
+    assert (cwd, tried, argv, rest) == (b"/tmp", [b"/x/prog", b"/y/prog"], [b"prog", b"b\xff", b"/p"], b"")
+    assert set(env) == {f"{name}={value}".encode() for name, value in {**BASE, "PATH": "/x:/y", "A": "1"}.items()}
+
+
+def test_default_cwd_and_environment() -> None:
+    cwd, tried, _, env, _ = strings(Encoder().body(["/bin/true"]))
+    assert (cwd, tried) == (b"/workspace", [b"/bin/true"])
+    assert set(env) == {f"{name}={value}".encode() for name, value in BASE.items()}
+    assert {"HOME=/home/guest", "LANG=C.UTF-8", "TMPDIR=/tmp"} <= {entry.decode() for entry in env}
+
+
+@pytest.mark.parametrize(
+    ("program", "path", "tried"),
+    [
+        ("/a/b", "/x", ["/a/b"]),
+        ("./b", "/x", ["./b"]),
+        ("a/b", "/x", ["a/b"]),
+        ("b", "/x:/y", ["/x/b", "/y/b"]),
+        ("b", "/x::/y", ["/x/b", "b", "/y/b"]),
+        ("b", "", ["b"]),
+    ],
+)
+def test_candidates_follow_execvp(program: str, path: str, tried: list[str]) -> None:
+    assert candidates(program, path) == tried
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(blacklist_characters="\0", blacklist_categories=("Cs",)), min_size=1, max_size=12),
+        st.binary(max_size=40),
+        max_size=6,
+    )
+)
+def test_files_come_through_whatever_they_hold(files: dict[str, bytes]) -> None:
+    body = Encoder().body(["p"], files=files)
+    assert body.files == len(files)
+    assert {name.decode(): data for name, (_, data) in records(body).items()} == files
+
+
+def test_programs_and_scripts_may_be_run() -> None:
+    files = {"elf": b"\x7fELF\x02", "script": b"#!/bin/sh\n", "data": b"data", "short": b"#", "none": b""}
+    modes = {name.decode(): mode for name, (mode, _) in records(Encoder().body(["p"], files=files)).items()}
+    assert modes == {"elf": 0o755, "script": 0o755, "data": 0o644, "short": 0o644, "none": 0o644}
+
+
+@pytest.mark.parametrize(
+    ("argv", "env"),
+    [
+        ([], None),
+        ("prog", None),
+        (b"prog", None),
+        ([""], None),
+        (["p", "a\0b"], None),
+        (["p", 3], None),
+        (["p", ["unhashable"]], None),
+        (["p", "\ud800"], None),
+        (["p"], {"": "x"}),
+        (["p"], {"A=B": "x"}),
+        (["p"], {"A": "\0"}),
+        (["p"], {"A\0": ""}),
+        (["p"], {"A": None}),
+        (["p"], {b"A": "x"}),
+        (["p"], {"A": "\udfff\ud800"}),
+    ],
+    ids=repr,
+)
+def test_what_no_process_can_have_is_refused(argv: list[str], env: dict[str, str] | None) -> None:
+    encoder = Encoder()
+    for _ in range(2):  # also when the encoder has seen it before
+        with pytest.raises(PolicyError):
+            encoder.body(argv, env)
+
+
+def test_more_than_the_kernel_takes_is_e2big() -> None:
+    with pytest.raises(ExecError) as caught:
+        Encoder().body(["p", "x" * (7 << 20)])
+    assert (caught.value.errno, caught.value.item) == (errno.E2BIG, "p")
+
+
+def test_a_remembered_body_is_the_same_and_follows_its_arguments() -> None:
+    encoder = Encoder()
+    first = encoder.body(["p"], {"A": "1"})
+    assert encoder.body(["p"], {"A": "1"}) is first
+    assert encoder.body(["p"], {"A": "2"}) != first
+    assert encoder.body(["p"], {"A": "1"}, "/tmp") != first
+    env = {"A": "1"}
+    encoder.body(["p"], env)
+    env["A"] = "3"
+    assert b"A=3" in encoder.body(["p"], env).data
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    encoder = Encoder()
+    for number in range(1000):
+        encoder.body(["p", str(number)])
+    encoder.body(["p", "x" * 100_000])
+    assert len(encoder._known) <= 64
+    assert all(len(body.data) <= 64 << 10 for body in encoder._known.values())
+
+
+def test_rlimits_follow_the_limits() -> None:
+    plain = {limit.name: limit.value for limit in rlimits(Limits(), False)}
+    assert plain == {"core": 0, "nofile": 256, "fsize": 64 << 20}
+    more = Limits(address_space_bytes=1 << 30, stack_bytes=1 << 20, processes=5)
+    assert {limit.name: limit.value for limit in rlimits(more, True)} == {
+        **plain,
+        "as": 1 << 30,
+        "stack": 1 << 20,
+        "nproc": 6,
+    }

@@ -1,0 +1,178 @@
+"""A host directory as workspace: what the guest makes is the caller's, and nothing else of the host comes with it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from running import sh
+
+from sandbox_native import Limits, Policy, PolicyError, Sandbox, SetupError, Status, workspace
+
+pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox() as made:
+        yield made
+
+
+def test_new_files_belong_to_the_caller(sandbox: Sandbox, tmp_path: Path) -> None:
+    script = "umask; echo 1 > file; mkdir dir; ln -s file link; mkfifo fifo; echo 2 > dir/file; stat -c %u . file dir"
+    result = sandbox.run(sh(script), workspace=tmp_path)
+    assert result.stdout == b"0022\n1000\n1000\n1000\n"
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        assert (path.lstat().st_uid, path.lstat().st_gid) == (os.geteuid(), os.getegid()), path
+    assert (tmp_path / "dir" / "file").read_text() == "2\n"
+
+
+def test_files_of_the_caller_can_be_changed(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("old")
+    (tmp_path / "private").chmod(0o600)
+    result = sandbox.run(sh("cat private; echo new > private; rm -f gone"), workspace=tmp_path)
+    assert result.stdout == b"old"
+    assert (tmp_path / "private").read_text() == "new\n"
+
+
+def test_collect_reads_beneath_a_host_workspace(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "secret").symlink_to("/etc/shadow")
+    result = sandbox.run(sh("echo made > out; ln -s /etc d"), workspace=tmp_path, collect=["out", "secret", "d/hostname"])
+    assert result.files == {"out": b"made\n"}
+    assert result.files_refused == {"secret": "a link", "d": "a link"}
+
+
+def test_a_link_to_a_directory_is_resolved_once(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    sandbox.run(sh("echo 1 > file"), workspace=tmp_path / "link")
+    assert (tmp_path / "real" / "file").exists()
+
+
+def test_a_private_workspace_is_there_again_in_the_next_run(sandbox: Sandbox, tmp_path: Path) -> None:
+    for _ in range(3):
+        sandbox.run(sh("echo 1 >> file"), workspace=tmp_path)
+        assert sandbox.run(["/bin/ls"]).stdout == b""
+    assert (tmp_path / "file").read_text() == "1\n" * 3
+
+
+def test_a_file_is_no_workspace(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PolicyError, match="Not a directory"):
+        sandbox.run(["/bin/true"], workspace=tmp_path / "file")
+
+
+@pytest.mark.parametrize("path", ["/", "/proc", "/proc/self", "/sys/fs", "/dev", "relative", "/tmp/../etc", ""])
+def test_what_is_no_directory_for_files_is_refused(path: str) -> None:
+    with pytest.raises(PolicyError):
+        workspace.check(path)
+
+
+def test_shared_memory_may_be_a_workspace() -> None:
+    assert workspace.check("/dev/shm/mine") == "/dev/shm/mine"
+
+
+def test_a_directory_that_was_swapped_is_noticed(sandbox: Sandbox, tmp_path: Path) -> None:
+    from sandbox_native._native import lib
+
+    (tmp_path / "here").mkdir()
+    opened = workspace.open_workspace(str(tmp_path / "here"))
+    (tmp_path / "here").rename(tmp_path / "away")
+    (tmp_path / "here").mkdir()
+    engine = sandbox._backend._engine  # type: ignore[attr-defined]
+    with pytest.raises(SetupError) as caught:
+        engine.bind(opened.path, lib.SN_OP_NOSUID, opened.device, opened.inode)
+    opened.close()
+    assert (caught.value.stage, caught.value.errno, caught.value.item) == ("workspace", errno.ESTALE, str(tmp_path / "here"))
+
+
+def test_a_guest_makes_no_set_id_file_of_the_callers(sandbox: Sandbox, tmp_path: Path) -> None:
+    sandbox.run(sh("cp /bin/true mine; chmod 4755 mine; chmod u+s,g+s mine; install -m 6755 /bin/true other"), workspace=tmp_path)
+    for path in tmp_path.iterdir():
+        assert not path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID), path
+
+
+def test_a_full_disk_is_the_guests_affair(sandbox: Sandbox, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: mounting a small file system")
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], check=True)
+    try:
+        result = sandbox.run(sh("head -c 1000000 /dev/zero > big || exit 5; exit 6"), workspace=small)
+        assert (result.status, result.exit_code) == (Status.NONZERO_EXIT, 5)
+        assert b"No space left" in result.stderr
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_host_workspace_is_bounded_for_each_file(sandbox: Sandbox, tmp_path: Path) -> None:
+    sandbox.run(sh("head -c 100000 /dev/zero > big"), workspace=tmp_path, limits=Limits(file_bytes=5000))
+    assert (tmp_path / "big").stat().st_size == 5000
+
+
+# ---- where there are no idmapped mounts ----
+
+
+@pytest.fixture
+def without_idmap(tmp_path: Path) -> Iterator[Path]:
+    """A ramfs: of the file systems that every kernel has, one that allows no idmapped mount."""
+    where = tmp_path / "ramfs"
+    where.mkdir()
+    subprocess.run(["mount", "-t", "ramfs", "ramfs", str(where)], check=True)
+    yield where
+    subprocess.run(["umount", str(where)], check=True)
+
+
+@pytest.mark.needs("root")
+def test_without_idmapped_mounts_a_workspace_is_refused(sandbox: Sandbox, without_idmap: Path) -> None:
+    with pytest.raises(SetupError) as caught:
+        sandbox.run(["/bin/true"], workspace=without_idmap)
+    assert (caught.value.stage, caught.value.item) == ("idmap", str(without_idmap))
+    assert "chown" in caught.value.hint
+    assert sandbox.run(["/bin/true"]).ok
+
+
+@pytest.mark.needs("root")
+def test_owners_are_changed_back_where_that_was_asked_for(without_idmap: Path) -> None:
+    (without_idmap / "old").write_text("old")
+    (without_idmap / "old").chmod(0o600)
+    (without_idmap / "sub").mkdir()
+    os.chown(without_idmap / "sub", 4321, 4321)
+    with Sandbox(Policy.strict(workspace_owner="chown")) as sandbox:
+        script = "cat old; mkdir -p a/b; echo 1 > a/b/new; ln -s /etc/passwd link; ln old hard; touch sub/x; exit 3"
+        result = sandbox.run(sh(script), workspace=without_idmap)
+    assert (result.stdout, result.exit_code) == (b"old", 3)
+    assert b"sub/x" in result.stderr, "what is not the caller's does not become the guest's"
+    owners = {str(path.relative_to(without_idmap)): path.lstat().st_uid for path in without_idmap.rglob("*")}
+    assert owners == {"old": 0, "sub": 4321, "a": 0, "a/b": 0, "a/b/new": 0, "link": 0, "hard": 0}
+    assert Path("/etc/passwd").stat().st_uid == 0
+    assert without_idmap.stat().st_uid == 0
+
+
+@pytest.mark.needs("root")
+def test_what_the_policy_makes_writable_is_the_callers_too(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    (tmp_path / "private").write_text("private")
+    (tmp_path / "private").chmod(0o600)
+    with Sandbox(Policy.strict(writable=[(tmp_path, "/mnt/rw")])) as sandbox:
+        result = sandbox.run(sh("cat /mnt/rw/private; echo 1 > /mnt/rw/new"))
+    assert result.stdout == b"private"
+    assert (tmp_path / "new").stat().st_uid == 0
+
+
+@pytest.mark.needs("root")
+def test_what_is_readable_for_root_only_stays_unreadable(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "open").write_text("open")
+    tmp_path.chmod(0o755)
+    with Sandbox(Policy.strict(readable=[(tmp_path, "/mnt/ro")])) as sandbox:
+        result = sandbox.run(sh("cat /mnt/ro/open; cat /mnt/ro/secret; echo 1 > /mnt/ro/new; echo 1 > /mnt/ro/open"))
+    assert result.stdout == b"open"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["open", "secret"]
