@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from sandbox_native.backends.base import Box, Output
-from sandbox_native.errors import SandboxError
+from sandbox_native.errors import SandboxError, SetupError
 from sandbox_native.result import Result
 from sandbox_native.stdin import Data, Source
 
@@ -153,6 +153,7 @@ class _Run:
         self.box.end()  # so that another thread that pumps it comes back
         if not self.box.turns.mine:
             with self.box.turns:
+                self._outcome = self._outcome or SetupError("lost", 0, "box", "the Process was closed before the run was over")
                 self._release()
 
     def _release(self) -> None:
@@ -179,8 +180,8 @@ class Writer:
                 if self._run.over:
                     raise BrokenPipeError("the run is over")
                 rest = rest[self._box.write(rest) :]
-                if rest:
-                    self._run.pump(_TURN_MS)
+                if rest and self._box.pump(_TURN_MS):
+                    raise BrokenPipeError("the run is over")
         return size
 
     def close(self) -> None:
@@ -234,17 +235,16 @@ class Reader:
         size = _CHUNK if size < 0 else size
         box = self._box
         with box.turns:
-            if not self._run.over:
-                self._run.reads(self._output)
-                for wait in (0, timeout_ms):
-                    data = box.take(self._output, size, line)
-                    if data or not box.is_open(self._output):
-                        return data
-                    if self._run.pump(wait):
-                        break
-                else:
-                    return box.take(self._output, size, line) or None
-            return self._of_result(size, line)
+            if self._run.over:
+                return self._of_result(size, line)
+            self._run.reads(self._output)
+            for wait in (0, timeout_ms):
+                data = box.take(self._output, size, line)
+                if data or not box.is_open(self._output):
+                    return data
+                if box.pump(wait):  # the run is over: what is there now is all
+                    return box.take(self._output, size, line)
+            return box.take(self._output, size, line) or None
 
     def _of_result(self, size: int, line: bool) -> bytes:
         result = self._run.outcome()

@@ -14,6 +14,16 @@ def sh(script: str) -> list[str]:
     return ["/bin/sh", "-c", script]
 
 
+def nap(seconds: int) -> str:
+    """A number for sleep(1) that is this process's own: other test runs on the machine have others."""
+    return f"{seconds}.{os.getpid():09}"
+
+
+def sleepers(seconds: int) -> list[int]:
+    """Who sleeps that long."""
+    return list(processes_named(f"sleep\0{nap(seconds)}\0"))
+
+
 def processes_named(word: str) -> Iterator[int]:
     """Processes with that word in their command line, on the host's whole process table."""
     for pid in filter(str.isdigit, os.listdir("/proc")):

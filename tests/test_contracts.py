@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import PYTHON, processes_named, sh
+from running import PYTHON, nap, sh, sleepers
 
 import sandbox_native
 from sandbox_native import Limits, Policy, Process, Result, Sandbox, Status, run
@@ -136,15 +136,19 @@ def test_what_the_policy_hides_is_not_there(sandbox: Sandbox, tmp_path: Path) ->
 HOST = """
 import sys, sandbox_native as s
 sandbox = s.Sandbox()
-process = sandbox.spawn(["/bin/sh", "-c", "sleep 311 & sleep 311 & echo up; wait"], limits=s.Limits(wall_seconds=60))
+process = sandbox.spawn(["/bin/sh", "-c", "sleep NAP & sleep NAP & echo up; wait"], limits=s.Limits(wall_seconds=60))
 process.stdout.readline()
 print("up", flush=True)
-sandbox.run(["/bin/sh", "-c", "sleep 311"], limits=s.Limits(wall_seconds=60))
+sandbox.run(["/bin/sh", "-c", "sleep NAP"], limits=s.Limits(wall_seconds=60))
 """
 
 
 def start_host(code: str = HOST) -> subprocess.Popen[bytes]:
-    host = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(sandbox_native.__file__).parents[1])
+    host = subprocess.Popen(
+        [sys.executable, "-c", code.replace("NAP", nap(311))],
+        stdout=subprocess.PIPE,
+        cwd=Path(sandbox_native.__file__).parents[1],
+    )
     assert host.stdout is not None
     assert host.stdout.readline() == b"up\n"
     return host
@@ -154,22 +158,22 @@ def start_host(code: str = HOST) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_host_that_dies_leaves_no_process(number: signal.Signals, factor: float) -> None:
     with start_host() as host:
-        while len(list(processes_named("sleep\x00311"))) < 3:
+        while len(sleepers(311)) < 3:
             pass
         host.send_signal(number)
         host.wait()
         until = time.monotonic() + 1 * factor
-        while list(processes_named("sleep\x00311")) and time.monotonic() < until:
+        while sleepers(311) and time.monotonic() < until:
             pass
-        assert not list(processes_named("sleep\x00311"))
+        assert not sleepers(311)
 
 
 @boxed
 def test_a_host_that_ends_without_closing_leaves_nothing() -> None:
-    code = HOST.replace('sandbox.run(["/bin/sh", "-c", "sleep 311"], limits=s.Limits(wall_seconds=60))', "")
+    code = HOST.replace('sandbox.run(["/bin/sh", "-c", "sleep NAP"], limits=s.Limits(wall_seconds=60))', "")
     with start_host(code) as host:
         assert host.wait(30) == 0
-    assert not list(processes_named("sleep\x00311"))
+    assert not sleepers(311)
 
 
 # ---- from any thread, and from an event loop ----
@@ -221,7 +225,7 @@ def test_an_event_loop_runs_many_at_once(sandbox: Sandbox) -> None:
 
 def test_a_cancelled_await_ends_the_run(sandbox: Sandbox) -> None:
     async def main() -> None:
-        process = sandbox.spawn(sh("echo up; sleep 312"))
+        process = sandbox.spawn(sh(f"echo up; sleep {nap(312)}"))
         assert process.stdout.readline() == b"up\n"
         task = asyncio.create_task(finished(process))
         await asyncio.sleep(0)
@@ -230,7 +234,7 @@ def test_a_cancelled_await_ends_the_run(sandbox: Sandbox) -> None:
             await task
 
     asyncio.run(main())
-    assert not list(processes_named("sleep\x00312"))
+    assert not sleepers(312)
 
 
 def test_a_child_watcher_of_the_host_sees_none_of_ours(sandbox: Sandbox) -> None:

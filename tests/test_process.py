@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import processes_named, sh
+from running import nap, sh, sleepers
 
-from sandbox_native import ExecError, Limits, PolicyError, Sandbox, Status
+from sandbox_native import ExecError, Limits, PolicyError, Sandbox, SetupError, Status
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
 LONG = Limits(wall_seconds=60)
@@ -111,17 +111,17 @@ def test_wait_times_out_and_the_run_goes_on(sandbox: Sandbox, factor: float) -> 
 
 
 def test_kill_ends_the_whole_tree(sandbox: Sandbox) -> None:
-    with sandbox.spawn(sh("sleep 306 & sleep 306 & echo up; wait")) as process:
+    with sandbox.spawn(sh(f"sleep {nap(306)} & sleep {nap(306)} & echo up; wait")) as process:
         process.stdout.readline()
         process.kill()
         process.kill()
         assert process.wait(30).status is Status.CANCELLED
         process.kill()
-    assert not list(processes_named("sleep\x00306"))
+    assert not sleepers(306)
 
 
 def test_kill_from_another_thread_reaches_a_wait(sandbox: Sandbox, factor: float) -> None:
-    with sandbox.spawn(sh("sleep 307")) as process:
+    with sandbox.spawn(sh(f"sleep {nap(307)}")) as process:
         timer = threading.Timer(0.1, process.kill)
         timer.start()
         before = time.monotonic()
@@ -131,17 +131,19 @@ def test_kill_from_another_thread_reaches_a_wait(sandbox: Sandbox, factor: float
 
 
 def test_leaving_the_context_ends_the_run(sandbox: Sandbox) -> None:
-    with sandbox.spawn(sh("echo up; sleep 308")) as process:
+    with sandbox.spawn(sh(f"echo up; sleep {nap(308)}")) as process:
         process.stdout.readline()
-    assert not list(processes_named("sleep\x00308"))
+    assert not sleepers(308)
+    with pytest.raises(SetupError, match="closed"):
+        process.wait()
     assert sandbox.run(["/bin/true"]).ok
 
 
 def test_a_process_that_is_forgotten_is_ended(sandbox: Sandbox) -> None:
-    process = sandbox.spawn(sh("echo up; sleep 309"))
+    process = sandbox.spawn(sh(f"echo up; sleep {nap(309)}"))
     process.stdout.readline()
     del process
-    assert not list(processes_named("sleep\x00309"))
+    assert not sleepers(309)
 
 
 def test_an_event_loop_can_watch_it(sandbox: Sandbox) -> None:
@@ -170,7 +172,7 @@ def test_reading_without_waiting(sandbox: Sandbox) -> None:
 
 
 def test_writing_more_than_the_guest_reads_is_a_broken_pipe(sandbox: Sandbox) -> None:
-    with sandbox.spawn(sh("exec <&-; echo closed; sleep 310")) as process:
+    with sandbox.spawn(sh(f"exec <&-; echo closed; sleep {nap(310)}")) as process:
         process.stdout.readline()
         assert process.stdin is not None
         with pytest.raises(BrokenPipeError):

@@ -97,9 +97,8 @@ def test_a_guest_makes_no_set_id_file_of_the_callers(sandbox: Sandbox, tmp_path:
         assert not path.stat().st_mode & (stat.S_ISUID | stat.S_ISGID), path
 
 
+@pytest.mark.needs("root")
 def test_a_full_disk_is_the_guests_affair(sandbox: Sandbox, tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root: mounting a small file system")
     small = tmp_path / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], check=True)

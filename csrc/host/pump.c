@@ -37,7 +37,7 @@ static int run_ends_unreported(struct sn_box *box, int error)
 	report->wall_ns = now_ns() - box->started_ns;
 	if (!(kill & KILL_SENT)) {
 		report->kind = SN_REPORT_FAILED;
-		failed(&report->failure, SN_STAGE_LOST, error, "init");
+		failed(&report->failure, SN_STAGE_LOST, error, box->pidfd < 0 ? "slot" : "init");
 		return run_ends(box);
 	}
 	report->kind = SN_REPORT_ENDED;

@@ -83,6 +83,8 @@ struct sampled {
 	uint32_t processes;
 };
 struct sampled sample_tree(void);
+uint64_t sample_shared_once(void);
+uint32_t sample_processes(void); /* but for init; zombies count */
 
 /* creds.c, limits.c, seccomp.c: layers that the guest carries */
 int creds_prepare(uint32_t *held, struct sn_failure *why);

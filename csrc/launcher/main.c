@@ -126,6 +126,7 @@ int main(void)
 	signal(SIGCHLD, SIG_IGN);
 	sys(SYS_prctl, PR_SET_DUMPABLE, 0);
 	sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1);
+	sys(SYS_umask, 022); /* the host's own may hide the root's directories from the guest */
 	sys(SYS_fcntl, CONTROL, F_SETFD, FD_CLOEXEC);
 	if (start(&plan, &template_control, &why) || start_template(&plan, template_control, &why)) {
 		answer(CONTROL, &why, -1);

@@ -45,7 +45,7 @@ static uint64_t children_ns(const char *stat)
 	return ticks * 10000000; /* USER_HZ is 100 */
 }
 
-static void add_process(int proc, const char *pid, struct sampled *sum)
+static void add_figures(int proc, const char *pid, struct sampled *sum)
 {
 	char text[4096];
 	struct timespec used = {0};
@@ -59,7 +59,21 @@ static void add_process(int proc, const char *pid, struct sampled *sum)
 	sum->processes++;
 }
 
-struct sampled sample_tree(void)
+static void add_share(int proc, const char *pid, struct sampled *sum)
+{
+	char text[4096];
+	if (read_entry(proc, pid, "/smaps_rollup", text, sizeof text) > 0)
+		sum->memory_bytes += kilobytes(text, "Pss_Anon:") + kilobytes(text, "Pss_Shmem:");
+	sum->processes++;
+}
+
+static void add_one(int proc, const char *pid, struct sampled *sum)
+{
+	(void)proc, (void)pid;
+	sum->processes++;
+}
+
+static struct sampled for_each_process(void (*add)(int, const char *, struct sampled *))
 {
 	char entries[8192];
 	struct sampled sum = {0};
@@ -69,9 +83,26 @@ struct sampled sample_tree(void)
 		for (long at = 0; at < got;) {
 			struct dirent64 *entry = (void *)(entries + at);
 			if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && strcmp(entry->d_name, "1"))
-				add_process(proc, entry->d_name, &sum);
+				add(proc, entry->d_name, &sum);
 			at += entry->d_reclen;
 		}
 	}
 	return sum;
+}
+
+struct sampled sample_tree(void)
+{
+	return for_each_process(add_figures);
+}
+
+/* Memory that processes share, by a fork or a mapping, counted once. The kernel walks their page tables for it, so it is asked
+ * only where the plain sum looks too high. 0: this kernel does not tell. */
+uint64_t sample_shared_once(void)
+{
+	return for_each_process(add_share).memory_bytes;
+}
+
+uint32_t sample_processes(void)
+{
+	return for_each_process(add_one).processes;
 }

@@ -32,6 +32,11 @@ uint64_t clock_ns(int clock)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static uint64_t timeval_ns(struct timeval value)
 {
 	return (uint64_t)value.tv_sec * 1000000000 + (uint64_t)value.tv_usec * 1000;
@@ -47,12 +52,13 @@ static void account(struct sn_report *report, const struct rusage *used)
 		report->maxrss_bytes = (uint64_t)used->ru_maxrss * 1024;
 }
 
-/* Reaps what has ended; with `all`, waits until no child is left. */
-static void reap(struct state *state, bool all)
+/* Reaps what has ended; with `all`, waits until no child is left. How many of them SIGKILL did not end. */
+static uint32_t reap(struct state *state, bool all)
 {
 	struct watch *watch = state->watch;
 	struct rusage used;
 	int status;
+	uint32_t otherwise = 0;
 	long pid;
 	while ((pid = sys(SYS_wait4, -1, &status, __WALL | (all ? 0 : WNOHANG), &used)) > 0) {
 		account(watch->report, &used);
@@ -60,17 +66,26 @@ static void reap(struct state *state, bool all)
 			watch->report->wait_status = status;
 			state->main_ended = true;
 		}
-		if (all && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-			watch->report->killed++;
+		otherwise += !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
 	}
+	return otherwise;
 }
 
+/* Those alive are counted before: the children of a guest that ignores SIGCHLD vanish without a word. Zombies are in that count and
+ * fall to init, which sees how they really ended. */
 static void end_tree(struct state *state, uint32_t ended_by)
 {
-	state->watch->report->ended_by = ended_by;
-	state->watch->report->wall_ns = clock_ns(CLOCK_MONOTONIC) - state->watch->started_ns;
-	sys(SYS_kill, -1, SIGKILL); /* ESRCH: nobody is left */
-	reap(state, true);
+	struct sn_report *report = state->watch->report;
+	report->ended_by = ended_by;
+	report->wall_ns = clock_ns(CLOCK_MONOTONIC) - state->watch->started_ns;
+	if (sys(SYS_kill, -1, 0) >= 0) { /* ESRCH, the rule: nobody is left */
+		uint32_t there = sample_processes();
+		sys(SYS_kill, -1, SIGKILL);
+		uint32_t otherwise = reap(state, true);
+		report->killed = there > otherwise ? there - otherwise : 0;
+	} else {
+		reap(state, true);
+	}
 	state->tree_ended = true;
 }
 
@@ -115,9 +130,14 @@ static void check_sample(struct state *state, uint64_t now)
 {
 	struct watch *watch = state->watch;
 	const struct sn_request *request = watch->request;
-	uint64_t step = state->sample_step;
+	uint64_t step = state->sample_step, least = MS;
 	if (request->flags & SN_REQUEST_SAMPLE) {
 		struct sampled sum = sample_tree();
+		if (request->memory_bytes && sum.memory_bytes > request->memory_bytes && sum.processes > 1) {
+			uint64_t once = sample_shared_once();
+			sum.memory_bytes = once ? once : sum.memory_bytes;
+			least = earliest(4 * (clock_ns(CLOCK_MONOTONIC) - now), SAMPLE_MOST_NS); /* it must not cost more than the guest */
+		}
 		record_sample(watch->report, sum.memory_bytes, sum.processes);
 		if (request->memory_bytes && sum.memory_bytes > request->memory_bytes) {
 			watch->report->sampled_bytes = sum.memory_bytes;
@@ -126,7 +146,7 @@ static void check_sample(struct state *state, uint64_t now)
 		}
 		uint64_t room = request->memory_bytes - sum.memory_bytes;
 		if (request->memory_bytes && room / 8 < step) /* 8 bytes a nanosecond: faster than memory can be touched */
-			step = room / 8 > MS ? room / 8 : MS;
+			step = room / 8 > least ? room / 8 : least;
 	} else {
 		uint64_t processes = cgroup_processes(watch->gauges);
 		record_sample(watch->report, processes > 1 ? cgroup_memory(watch->gauges) : 0, processes);
@@ -183,11 +203,6 @@ static void hear_filter(struct state *state, struct pollfd *listener)
 		end_tree(state, SN_BY_FILTER);
 	else if (listener->revents & ~POLLIN)
 		listener->fd = -1; /* nobody has the filter any more */
-}
-
-static uint64_t earliest(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 static void check_clocks(struct state *state, uint64_t deadline)

@@ -181,7 +181,7 @@ class LinuxBox:
 
     def _explain(self, report: verdict.ReportData) -> verdict.ReportData:
         """A failure as our exception, but for what the kernel did to init on the guest's account."""
-        if report.failure_stage == lib.SN_STAGE_LOST and self.slot.lost_to_oom():
+        if report.failure_stage == lib.SN_STAGE_LOST and self._raw.pidfd >= 0 and self.slot.lost_to_oom():
             self._slot_failed = True  # the slot may have gone with it
             return verdict.ReportData(
                 kind=verdict.Kind.ENDED,

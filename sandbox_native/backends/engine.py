@@ -16,6 +16,7 @@ from typing import Any, Final
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.native import raise_failure
 from sandbox_native.cgroup import Group, SlotGroup
+from sandbox_native.errors import SetupError
 from sandbox_native.limits import Limits
 from sandbox_native.verdict import ReportData
 
@@ -34,17 +35,17 @@ class Slot:
         self.engine = engine
         self.process = process  # struct sn_process *
         self.group = group
-        self._oom_kills = 0
+        self._oom_kills = 0  # before the run
 
     def prepare(self, limits: Limits) -> None:
         if self.group is not None:
             self.group.prepare(limits.memory_bytes, limits.processes, limits.cpus)
+            self._oom_kills = self.group.oom_kills()
 
     def own_peak(self, report: ReportData) -> ReportData:
         """The report with the peak of this run, and not of an earlier one in the same group."""
         if self.group is None:
             return report
-        self._oom_kills += report.oom_kills
         peak = self.group.peak(report.group_peak_bytes)
         return report if peak == report.group_peak_bytes else replace(report, group_peak_bytes=peak)
 
@@ -116,6 +117,10 @@ class Engine:
                 return False
             watched.register(fd, event)
         return not watched.poll(0)
+
+    def slot_was_dead(self, error: SetupError) -> bool:
+        """A run failed before it began, because of its slot alone: in another one it can be tried again."""
+        return error.stage == "lost" and error.item == "slot" and self.alive
 
     # ---- slots ----
 

@@ -37,6 +37,7 @@ _RLIMITS: Final = {
 _KEEP: Final = 1  # struct sn_rlimit.flags
 _NS: Final = 1_000_000_000
 _KNOWN_REQUESTS: Final = 64
+_TRIES: Final = 3
 
 
 class LinuxBackend:
@@ -70,15 +71,32 @@ class LinuxBackend:
     # ---- every run ----
 
     def run(self, job: Job) -> Result:
-        box = self.start(job)
-        try:
-            with box.turns:
-                box.pump_to_end()
-                return box.result()
-        finally:
-            box.close()
+        """A slot that died while it was idle (a guest before filled its group) costs a second try, not the run."""
+        for left in reversed(range(_TRIES)):
+            box = self.start(job)
+            try:
+                with box.turns:
+                    box.pump_to_end()
+                    return box.result()
+            except SetupError as error:
+                # What was read from a descriptor of the caller's is gone.
+                if not left or job.stdin.fd >= 0 or not box.slot.engine.slot_was_dead(error):
+                    raise
+            finally:
+                box.close()
+        raise AssertionError
 
     def start(self, job: Job) -> LinuxBox:
+        for left in reversed(range(_TRIES)):
+            engine = self._engine
+            try:
+                return self._start_once(job)
+            except SetupError as error:
+                if not left or engine is None or not engine.slot_was_dead(error):
+                    raise
+        raise AssertionError
+
+    def _start_once(self, job: Job) -> LinuxBox:
         if job.limits.cpus is not None and self._ground.rung is not Rung.FULL:
             raise UnsupportedError("limits.cpus needs a control group", ("a control group",), "leave cpus=None, or see doctor")
         engine = self._engine or self._open()

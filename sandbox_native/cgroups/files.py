@@ -60,11 +60,14 @@ def this_process() -> Owner:
 
 
 def subgroups(directory: str) -> list[str]:
-    """Child groups, by path; none when the directory is gone."""
+    """Child groups, by path; none when the directory is gone, or when there is no descriptor left to look with: rmdir needs
+    none, and says whether there are any."""
     try:
         with os.scandir(directory) as entries:
             return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EMFILE, errno.ENFILE):
+            raise
         return []
 
 
