@@ -53,7 +53,7 @@ class _FFI:
     def sizeof(self, cdecl: str | CData) -> int: ...
     def string(self, cdata: CData, maxlen: int = ...) -> bytes: ...
     def unpack(self, cdata: CData, length: int) -> Any: ...
-    def addressof(self, cdata: CData, *fields: str | int) -> CData: ...
+    def addressof(self, cdata: CData, *fields: str | int) -> Any: ...
     def cast(self, cdecl: str, value: object) -> CData: ...
 
 class _Lib:
@@ -88,7 +88,6 @@ class _Lib:
     SN_STAGE_SESSION: Final[int]
     SN_STAGE_IDMAP: Final[int]
     SN_PLAN_ROOT: Final[int]
-    SN_PLAN_NO_SECCOMP: Final[int]
     SN_PLAN_PROBE: Final[int]
     SN_OP_DIR: Final[int]
     SN_OP_FILE: Final[int]
@@ -97,7 +96,6 @@ class _Lib:
     SN_OP_TMPFS: Final[int]
     SN_OP_PROC: Final[int]
     SN_OP_MASK: Final[int]
-    SN_OP_READONLY: Final[int]
     SN_OP_RDONLY: Final[int]
     SN_OP_NOSUID: Final[int]
     SN_OP_NODEV: Final[int]
@@ -105,7 +103,6 @@ class _Lib:
     SN_OP_OPTIONAL: Final[int]
     SN_OP_IDMAP: Final[int]
     SN_OP_SIZED: Final[int]
-    SN_OP_WORKSPACE: Final[int]
     SN_OP_NORECURSE: Final[int]
     SN_START: Final[int]
     SN_SLOT: Final[int]

@@ -21,7 +21,6 @@ from sandbox_native.units import parse_bytes, parse_seconds
 PROGRAM = "sandbox-native"
 INTERRUPTED = 130
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as for any program whose reader went away
-FAILED = 125
 
 
 class UsageError(SandboxError):

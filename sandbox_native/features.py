@@ -63,10 +63,12 @@ class Features:
     @property
     def missing(self) -> tuple[Feature, ...]:
         """What a box cannot do without and this machine refuses, in the order in which a box needs it."""
-        return tuple(feature for feature in _REQUIRED if not self.works(feature))
+        missing = tuple(feature for feature in _REQUIRED if not self.works(feature))
+        return missing if self.works(Feature.PROC) or self.works(Feature.PROC_SUBSET) else (*missing, Feature.PROC)
 
 
-# Without one of these no namespaces rung serves; every other feature has a fallback that the receipt names.
+# Without one of these, or one of both kinds of /proc, no namespaces rung serves; every other feature has a fallback that the
+# receipt names. (The outer /proc is none: it shows the files of processes that have the guest's uid.)
 _REQUIRED: Final = (Feature.USERNS, Feature.MOUNT, Feature.NETNS, Feature.SECCOMP, Feature.PIDFD)
 
 

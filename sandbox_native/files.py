@@ -38,7 +38,11 @@ class Patterns:
 
 
 def parse(patterns: Iterable[str]) -> Patterns:
-    """What `paths.patterns` let pass; see `paths.matches` for what a pattern means."""
+    """What `paths.patterns` let pass.
+
+    Component by component: `*`, `?` and `[...]` stay within one (and match a dot at its start), `**` is any number of
+    directories, none included, and at the end everything beneath them. Upper and lower case differ.
+    """
     return Patterns(tuple(_parse(pattern) for pattern in patterns))
 
 

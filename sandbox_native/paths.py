@@ -7,7 +7,6 @@ and to say clearly what is wrong. POSIX spelling on every system, since the gues
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
@@ -112,7 +111,7 @@ def files(contents: object, field: str = "files") -> dict[str, bytes]:
 
 
 def patterns(wanted: object, field: str = "collect") -> tuple[str, ...]:
-    """`collect=` normalised and without the chance to lead out of the workspace; see `matches` for what they mean."""
+    """`collect=` normalised and without the chance to lead out of the workspace; see files.py for what they mean."""
     found: dict[str, None] = {}
     for at, pattern in enumerate(_items(field, wanted)):
         where = f"{field}[{at}]"
@@ -128,27 +127,6 @@ def patterns(wanted: object, field: str = "collect") -> tuple[str, ...]:
             raise PolicyError("named twice", field=where, value=text, remedy="leave one of the two out")
         found[text] = None
     return tuple(found)
-
-
-def matches(pattern: str, name: str) -> bool:
-    """Whether a normalised pattern names a normalised relative name.
-
-    Component by component: `*`, `?` and `[...]` stay within one (and match a dot at its start), `**` is any number of
-    directories, none included, and at the end everything beneath them. Upper and lower case differ.
-    """
-    parts = name.split("/")
-    steps = pattern.split("/")
-    if steps[-1] == "**":
-        steps.append("*")
-    # alive[i]: the pattern so far can have used up the first i components; linear where recursion would be exponential
-    alive = [True] + [False] * len(parts)
-    for wanted in steps:
-        if wanted == "**":
-            first = alive.index(True) if True in alive else len(alive)
-            alive = [at >= first for at in range(len(alive))]
-        else:
-            alive = [False] + [alive[at] and fnmatch.fnmatchcase(part, wanted) for at, part in enumerate(parts)]
-    return alive[-1]
 
 
 def _items(field: str, values: object) -> list[object]:

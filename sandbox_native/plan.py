@@ -1,7 +1,7 @@
 """The plan: policy, limits and features lowered to the bytes that csrc/common/wire.h describes. Pure.
 
-The last decision about a box is made here and in view.py; the launcher obeys. Made once for each Sandbox, by
-backends/linux.py; numbers and layouts are the compiled header's own, so neither is written down twice.
+The last decision about a box is made here and in view.py; the launcher obeys. Made once for each launcher, by
+backends/prepare.py; numbers and layouts are the compiled header's own, so neither is written down twice.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Encoder:
         ops = ffi.new("struct sn_op[]", [self._op(op) for op in (*plan.template, *plan.box)])
         header = ffi.new("struct sn_plan *")
         header.version = lib.SN_WIRE_VERSION
-        header.flags = self._flags()
+        header.flags = lib.SN_PLAN_ROOT if plan.identity.root else 0
         header.box_uid, header.box_gid = plan.identity.box_uid, plan.identity.box_gid
         header.owner_uid, header.owner_gid = plan.identity.owner_uid, plan.identity.owner_gid
         header.inside_uid = header.inside_gid = INSIDE_UID
@@ -92,10 +92,6 @@ class _Encoder:
         header.tmp_bytes = plan.tmp_bytes
         header.size = self.pool_at + len(self.pool)
         return bytes(ffi.buffer(header)) + bytes(ffi.buffer(ops)) + bytes(self.pool)
-
-    def _flags(self) -> int:
-        flags = lib.SN_PLAN_ROOT if self.plan.identity.root else 0
-        return flags | (lib.SN_PLAN_NO_SECCOMP if self.plan.seccomp is None else 0)
 
     def _op(self, op: Op) -> dict[str, int]:
         return {

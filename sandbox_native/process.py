@@ -160,6 +160,10 @@ class _Run:
         self.box.close()
         self._source.close()
 
+    def __del__(self) -> None:
+        """Neither the Process nor a reader or writer of it is left."""
+        self._release()
+
 
 class Writer:
     """The guest's stdin."""

@@ -68,7 +68,7 @@ class _Cache:
 
     def forget_users(self) -> None:
         """In a forked child of the host: those who hold the lock, or a Sandbox, are not here."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may run something too
         self._users: dict[Policy, int] = {}
 
     @contextmanager

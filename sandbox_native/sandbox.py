@@ -80,7 +80,8 @@ class Sandbox:
         - `workspace`: a host directory shown read-write as /workspace. Its bytes are bounded for each file only.
         - `files`: {relative name: bytes}, placed in the private workspace first; 0755 for what begins as a program or script
           does, else 0644.
-        - `collect`: names and patterns of files in the workspace that come back in `Result.files`.
+        - `collect`: names and patterns of files in the workspace that come back in `Result.files`: `*`, `?` and `[...]` within a
+          directory, `**` for any number of directories.
 
         Whatever the guest does is in the Result. `PolicyError`: an argument makes no sense. `ExecError`: the program is
         missing, not executable, or has a bad interpreter. `SetupError`: something of ours failed. On return, also by an

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from .syscalls import ABSENT, ALLOW, ALLOWED, CHECKED, ENOSYS, EPERM, Step
+from sandbox_native.syscalls import ABSENT, ALLOW, ALLOWED, CHECKED, ENOSYS, EPERM, Step
 
 RET_KILL_PROCESS: Final = 0x80000000
 RET_ERRNO: Final = 0x00050000

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -44,9 +43,8 @@ class EndedBy(IntEnum):
     FILTER = 7
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReportData:
-    """`struct sn_report` by its own names, its failure record flattened to `failure_…`."""
+class ReportData(NamedTuple):
+    """`struct sn_report` by its own names and in its order, its failure record flattened to `failure_…`."""
 
     kind: int
     ended_by: int = 0

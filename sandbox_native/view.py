@@ -1,6 +1,6 @@
 """What a box shows: the operations that make its root, and those that every box adds. Pure.
 
-What the host's file tree looks like comes in as a HostTree (backends/hosttree.py reads it), so that the same facts always
+What the host's file tree looks like comes in as a HostTree (hosttree.py reads it), so that the same facts always
 give the same plan.
 """
 
@@ -120,7 +120,7 @@ def box_ops(policy: Policy, tree: HostTree) -> list[Op]:
     ops = [
         Op(lib.SN_OP_TMPFS, "/tmp", _SIZED, data=f"mode=1777,{inodes}".encode()),
         Op(lib.SN_OP_TMPFS, HOME, _SIZED, data=f"mode=0700,{owner},{inodes}".encode()),
-        Op(lib.SN_OP_TMPFS, WORKSPACE, _SIZED | lib.SN_OP_WORKSPACE, data=f"mode=0755,{owner},{inodes}".encode()),
+        Op(lib.SN_OP_TMPFS, WORKSPACE, _SIZED, data=f"mode=0755,{owner},{inodes}".encode()),
         Op(lib.SN_OP_TMPFS, "/dev/shm", _SAFE | lib.SN_OP_NOEXEC, data=f"mode=1777,size={_SHM_BYTES},{inodes}".encode()),
         Op(lib.SN_OP_PROC, "/proc", _SAFE | lib.SN_OP_NOEXEC),
     ]

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
+import shutil
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import scope
 
 from sandbox_native import Layer, Limits, Policy, Result, Rung, Sandbox, Status
+from sandbox_native.features import launcher_path
 
 MIB = 1 << 20
 SHOWN = "/guest"
+PLAIN_USER = 23456  # nobody's
+CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, PR_SET_DUMPABLE = 0x20000, 0x1000, 0x4000, 0x40000, 4
 Guests = Mapping[str, Path]
 
 
@@ -104,3 +111,47 @@ def in_a_host(work: Callable[[], None]) -> None:
     """`work` in a forked process, which must not raise."""
     _, status = os.waitpid(forked_host(work), 0)
     assert status == 0, f"wait status {status}"
+
+
+# ---- what such a host can do to itself ----
+
+
+def checked(result: int) -> None:
+    assert result == 0, os.strerror(ctypes.get_errno())
+
+
+def own_mounts() -> ctypes.CDLL:
+    """A mount namespace for this process; libc to mount with."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    checked(libc.unshare(CLONE_NEWNS))
+    checked(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
+    return libc
+
+
+def hide_groups() -> None:
+    """No control group file system is mounted any more."""
+    checked(own_mounts().mount(b"none", b"/sys/fs/cgroup", b"tmpfs", 0, None))
+
+
+def become_plain() -> None:
+    """Somebody who may not write a control group of root's."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(PLAIN_USER, PLAIN_USER, PLAIN_USER)
+        os.setresuid(PLAIN_USER, PLAIN_USER, PLAIN_USER)
+        checked(ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
+
+
+@contextmanager
+def public(guests: Guests) -> Iterator[Guests]:
+    """The guests, and as "launcher" the launcher, where any user may read them."""
+    directory = Path(tempfile.mkdtemp(prefix="boxes-"))
+    directory.chmod(0o755)
+    found = {name: Path(shutil.copy(guests[name], directory)) for name in ("verbs", "inside", "attempts")}
+    found["launcher"] = Path(shutil.copy(launcher_path(), directory / "launcher"))
+    for path in found.values():
+        path.chmod(0o755)
+    try:
+        yield found
+    finally:
+        shutil.rmtree(directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from scope import child
@@ -41,6 +41,17 @@ def enter(slot: SlotGroup) -> None:
     """Puts the calling process into the slot's groups. (On v2 a guest is cloned into it, which is tested apart.)"""
     for path in slot.paths:
         Path(path, "cgroup.procs").write_text("0")
+
+
+def begin(slot: SlotGroup) -> None:
+    """What init does with the descriptors before it starts a guest."""
+    for number, fd in slot.gauges:
+        if number == Gauge.PEAK:
+            with suppress(OSError):  # before 6.12 a v2 peak cannot be set back
+                os.pwrite(fd, b"0", 0)
+        elif number == Gauge.OOM_EVENT:
+            with suppress(BlockingIOError):
+                os.read(fd, 8)
 
 
 def in_slot(slot: SlotGroup, work: Callable[[], None]) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from scope import alone, child, succeeds
-from slots import MIB, a_group, a_slot, gauge, in_slot, text, touch
+from slots import MIB, a_group, a_slot, begin, gauge, in_slot, text, touch
 
 from sandbox_native.cgroup import Gauge, SlotGroup
 
@@ -37,7 +37,7 @@ def test_memory_beyond_the_limit_is_an_oom_kill_that_the_gauges_show() -> None:
             assert os.WTERMSIG(status) == signal.SIGKILL
             event_seen(hierarchy.version, slot)
             assert slot.oom_kills() >= 1  # 6.1 counts the victim of a group kill twice
-            slot.prepare(48 * MIB, None, None)
+            begin(slot)
             if hierarchy.version == 1:
                 assert not select.select([gauge(slot, Gauge.OOM_EVENT)], [], [], 0)[0]
 
@@ -109,6 +109,7 @@ def test_the_peak_of_a_run_does_not_come_from_an_earlier_one() -> None:
             peaks = []
             for size in (40 * MIB, 4 * MIB, 60 * MIB):
                 slot.prepare(128 * MIB, None, None)
+                begin(slot)
                 assert in_slot(slot, lambda size=size: touch(size)) == 0  # type: ignore[misc]
                 peaks.append(slot.peak(int(text(slot, Gauge.PEAK))))
             large, small, largest = peaks
@@ -166,7 +167,7 @@ def test_init_in_a_user_namespace_clones_the_guest_into_the_leaf() -> None:
             go_in, go_out = os.pipe()
             init = child(lambda: as_init(slot, ready_out, go_in))
             os.read(ready_in, 1)
-            group.enter_launcher(init)
+            Path(group.entrance).write_text(str(init))
             os.write(go_out, b"x")
             assert os.waitpid(init, 0)[1] == 0
             assert slot.remove(5)

@@ -16,9 +16,8 @@ import pytest
 from scope import alone, child
 
 from sandbox_native import cgroup
-from sandbox_native.cgroup import Hierarchy
-from sandbox_native.cgroups import files
-from sandbox_native.cgroups.values import Owner
+from sandbox_native.cgroup import Hierarchy, files
+from sandbox_native.cgroup.values import Owner
 
 pytestmark = pytest.mark.needs("cgroup")
 

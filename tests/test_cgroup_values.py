@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_native.cgroups.values import (
+from sandbox_native.cgroup.values import (
     Gauge,
     Hierarchy,
     Owner,

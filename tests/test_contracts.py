@@ -19,8 +19,9 @@ from running import PYTHON, nap, sh, sleepers
 import sandbox_native
 from sandbox_native import Limits, Policy, Process, Result, Sandbox, Status, run
 from sandbox_native._native import ffi
-from sandbox_native.backends.native import NAMES, REPORT
+from sandbox_native.backends.native import REPORT
 from sandbox_native.request import _FILE
+from sandbox_native.verdict import ReportData
 
 boxed = pytest.mark.usefixtures("works")
 
@@ -41,10 +42,11 @@ def sandbox(works: None) -> Iterator[Sandbox]:
 
 def test_reports_are_read_as_they_are_laid_out() -> None:
     fields = dict(ffi.typeof("struct sn_report").fields)  # type: ignore[attr-defined]
-    assert list(fields) == [*NAMES, "failure"]
+    read = ["version", *(name for name in ReportData._fields if not name.startswith("failure_")), "pid"]
+    assert list(fields) == [*read, "failure"]
     assert REPORT.size == fields["failure"].offset
     at = 0
-    for code, name in zip(REPORT.format.removeprefix("=").replace(" ", "").replace("13Q", "Q" * 13), NAMES, strict=True):
+    for code, name in zip(REPORT.format.removeprefix("=").replace(" ", "").replace("13Q", "Q" * 13), read, strict=True):
         assert fields[name].offset == at, name
         at += {"I": 4, "i": 4, "Q": 8}[code]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
 import signal
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import boxes
@@ -17,57 +16,26 @@ import pytest
 from boxes import MIB, Guests, verbs
 
 from sandbox_native import Limits, Policy, Result, Rung, Sandbox, Status, UnsupportedError
-from sandbox_native.features import launcher_path
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
-USER = 23456
-CLONE_NEWNS, MS_REC, MS_PRIVATE, PR_SET_DUMPABLE = 0x20000, 0x4000, 0x40000, 4
 Hosted = Callable[[Callable[[Sandbox], None]], None]
 
 
 @pytest.fixture(scope="module")
-def public(guest: Guests) -> Iterator[Mapping[str, Path]]:
-    """The guests and the launcher where any user may read them."""
-    directory = Path(tempfile.mkdtemp(prefix="degraded-"))
-    directory.chmod(0o755)
-    found = {name: Path(shutil.copy(guest[name], directory)) for name in ("verbs", "inside", "attempts")}
-    found["launcher"] = Path(shutil.copy(launcher_path(), directory / "launcher"))
-    for path in found.values():
-        path.chmod(0o755)
-    yield found
-    shutil.rmtree(directory)
-
-
-def checked(result: int) -> None:
-    assert result == 0, os.strerror(ctypes.get_errno())
-
-
-def hide_groups() -> None:
-    """For this process: no control group file system is mounted."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    checked(libc.unshare(CLONE_NEWNS))
-    checked(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
-    checked(libc.mount(b"none", b"/sys/fs/cgroup", b"tmpfs", 0, None))
-
-
-def become_plain() -> None:
-    """Somebody who may not write a control group."""
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(USER, USER, USER)
-        os.setresuid(USER, USER, USER)
-        checked(ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
+def public(guest: Guests) -> Iterator[Guests]:
+    with boxes.public(guest) as found:
+        yield found
 
 
 @pytest.fixture(params=["root", "plain"])
-def hosted(request: pytest.FixtureRequest, public: Mapping[str, Path], needs: Callable[[str], None]) -> Hosted:
+def hosted(request: pytest.FixtureRequest, public: Guests, needs: Callable[[str], None]) -> Hosted:
     """`hosted(work)` calls `work(box)` in a process of its own that has no control group."""
     if request.param == "root" or os.geteuid() != 0:
         needs("root" if request.param == "root" else "no_cgroup")
 
     def run(work: Callable[[Sandbox], None]) -> None:
         def host() -> None:
-            hide_groups() if request.param == "root" else become_plain()
+            boxes.hide_groups() if request.param == "root" else boxes.become_plain()
             os.environ["SANDBOX_NATIVE_LAUNCHER"] = str(public["launcher"])
             with Sandbox(boxes.strict(public)) as box:
                 work(box)
@@ -206,13 +174,13 @@ def test_a_workspace_belongs_to_the_caller(hosted: Hosted) -> None:
     hosted(work)
 
 
-def test_a_plain_users_guest_may_no_more_than_the_user(public: Mapping[str, Path], needs: Callable[[str], None]) -> None:
+def test_a_plain_users_guest_may_no_more_than_the_user(public: Guests, needs: Callable[[str], None]) -> None:
     needs("root")
     secret = Path(tempfile.mkdtemp(prefix="degraded-secret-"))
     (secret / "file").write_text("x")
 
     def host() -> None:
-        become_plain()
+        boxes.become_plain()
         os.environ["SANDBOX_NATIVE_LAUNCHER"] = str(public["launcher"])
         with Sandbox(Policy.strict(readable=[*boxes.shown(public), "/var"])) as box:
             found = boxes.facts(box.run([f"{boxes.SHOWN}/inside"]))

@@ -163,6 +163,31 @@ def test_files_in_memory_are_memory_and_the_next_run_does_not_pay_for_it(box: Sa
         assert box.run(["/bin/true"], limits=limits).ok
 
 
+QUEUED = """
+import socket
+queues = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(200)]
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for queue in queues:
+    queue.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    queue.bind(("127.0.0.1", 0))
+    for _ in range(6): one.sendto(bytes(60000), queue.getsockname())
+kept = 0
+for queue in queues:
+    try:
+        while True: kept += len(queue.recv(65536, socket.MSG_DONTWAIT))
+    except BlockingIOError: pass
+print(kept)
+"""
+
+
+@pytest.mark.needs("cgroup")
+def test_what_waits_in_sockets_is_memory(box: Sandbox) -> None:
+    """70 MB are sent. What finds no room is thrown away, as the kernel does with datagrams."""
+    result = box.run([PY, "-I", "-S", "-c", QUEUED], limits=Limits(memory_bytes=32 * MIB))
+    assert result.status in (Status.OK, Status.MEMORY_LIMIT), result.stderr
+    assert result.status is Status.MEMORY_LIMIT or 0 < int(result.stdout) <= 32 * MIB
+
+
 def test_an_address_space_that_is_refused_is_the_real_exit_with_a_hint(box: Sandbox) -> None:
     limits = Limits(address_space_bytes=64 * MIB)
     result = box.run([PY, "-I", "-S", "-c", "bytearray(200 << 20)"], limits=limits)

@@ -133,6 +133,8 @@ def test_kill_from_another_thread_reaches_a_wait(sandbox: Sandbox, factor: float
 def test_leaving_the_context_ends_the_run(sandbox: Sandbox) -> None:
     with sandbox.spawn(sh(f"echo up; sleep {nap(308)}")) as process:
         process.stdout.readline()
+        while not sleepers(308):
+            pass
     assert not sleepers(308)
     with pytest.raises(SetupError, match="closed"):
         process.wait()
@@ -142,8 +144,14 @@ def test_leaving_the_context_ends_the_run(sandbox: Sandbox) -> None:
 def test_a_process_that_is_forgotten_is_ended(sandbox: Sandbox) -> None:
     process = sandbox.spawn(sh(f"echo up; sleep {nap(309)}"))
     process.stdout.readline()
+    while not sleepers(309):
+        pass
     del process
     assert not sleepers(309)
+
+
+def test_a_reader_alone_keeps_the_run(sandbox: Sandbox) -> None:
+    assert list(sandbox.spawn(sh("echo a; sleep 0.1; echo b")).stdout) == [b"a\n", b"b\n"]
 
 
 def test_an_event_loop_can_watch_it(sandbox: Sandbox) -> None:

@@ -7,9 +7,12 @@ import errno
 import os
 import resource
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from running import PYTHON, kill_all, launchers, nap, sh, sleepers
@@ -159,6 +162,27 @@ def test_a_signal_handler_may_close_the_sandbox_that_waits(sandbox: Sandbox) -> 
     finally:
         signal.signal(signal.SIGALRM, before)
     assert not sleepers(305)
+
+
+# A library that was there first has the interpreter's hook for finalizers before us.
+AT_EXIT = """
+import os, weakref
+class Theirs: pass
+of_another_library = Theirs()
+weakref.finalize(of_another_library, print, "theirs")
+from sandbox_native import run
+from sandbox_native.backends import prepare
+def release(hierarchy):
+    print("ours", [name for root in hierarchy.roots for name in os.listdir(root) if f"-{os.getpid()}-" in name])
+prepare.release = release
+run(["/bin/true"])
+"""
+
+
+@pytest.mark.needs("cgroup")
+def test_at_exit_the_hosts_own_group_is_as_it_was_once_the_sandboxes_are_gone() -> None:
+    told = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, check=True, cwd=Path(__file__).parents[1]).stdout
+    assert told == b"ours []\ntheirs\n"
 
 
 def test_a_sandbox_that_is_forgotten_cleans_up() -> None:

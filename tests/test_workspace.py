@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def test_collect_reads_beneath_a_host_workspace(sandbox: Sandbox, tmp_path: Path
     result = sandbox.run(sh("echo made > out; ln -s /etc d"), workspace=tmp_path, collect=["out", "secret", "d/hostname"])
     assert result.files == {"out": b"made\n"}
     assert result.files_refused == {"secret": "a link", "d": "a link"}
+
+
+def test_a_run_with_other_bounds_for_private_places_leaves_the_host_directory_alone(sandbox: Sandbox, tmp_path: Path) -> None:
+    script = "echo 1 > file; head -c 4000000 /dev/zero > /tmp/full 2>/dev/null; stat -c %s /tmp/full"
+    result = sandbox.run(sh(script), workspace=tmp_path, limits=Limits(tmp_bytes=1 << 20))
+    assert result.stdout == b"1048576\n"
+    assert (tmp_path / "file").read_text() == "1\n"
 
 
 def test_a_link_to_a_directory_is_resolved_once(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -113,6 +121,17 @@ def test_a_full_disk_is_the_guests_affair(sandbox: Sandbox, tmp_path: Path) -> N
 def test_a_host_workspace_is_bounded_for_each_file(sandbox: Sandbox, tmp_path: Path) -> None:
     sandbox.run(sh("head -c 100000 /dev/zero > big"), workspace=tmp_path, limits=Limits(file_bytes=5000))
     assert (tmp_path / "big").stat().st_size == 5000
+
+
+@pytest.mark.needs("cgroup")
+def test_what_a_run_leaves_on_a_tmpfs_is_not_the_next_ones_memory(sandbox: Sandbox) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as where:
+        for name in "abcd":  # twice in each of two slots
+            done = sandbox.run(sh(f"head -c 20000000 /dev/zero > {name}"), workspace=where, limits=Limits(memory_bytes=64 << 20))
+            assert done.status is Status.OK
+        for _ in range(2):
+            small = sandbox.run(sh("true"), limits=Limits(memory_bytes=16 << 20))
+            assert small.status is Status.OK
 
 
 # ---- where there are no idmapped mounts ----

@@ -60,7 +60,6 @@ struct sn_failure {
 
 enum sn_plan_flag {
 	SN_PLAN_ROOT = 1,        /* the launcher has the host's root: build with it, then become box_uid */
-	SN_PLAN_NO_SECCOMP = 2,
 	SN_PLAN_PROBE = 4,       /* no template: answer with the probes' records and end */
 };
 
@@ -73,7 +72,6 @@ enum sn_op_kind {
 	SN_OP_PROC = 6,    /* target: a new instance for the pid namespace */
 	SN_OP_MASK = 7,    /* target, where it exists: covered by something empty; source is a path inside the root that is empty
 	                      and of the same kind (a file over a file, a directory over a directory) */
-	SN_OP_READONLY = 8, /* target, where it exists: bound on itself, read-only */
 };
 
 enum sn_op_flag {
@@ -81,10 +79,9 @@ enum sn_op_flag {
 	SN_OP_NOSUID = 2,
 	SN_OP_NODEV = 4,
 	SN_OP_NOEXEC = 8,
-	SN_OP_OPTIONAL = 16, /* an absent source or target is skipped */
+	SN_OP_OPTIONAL = 16, /* bind: an absent source is skipped */
 	SN_OP_IDMAP = 32,    /* on-disk owner (plan.owner_uid) shown as the guest, so new files are the owner's */
 	SN_OP_SIZED = 64,    /* tmpfs: its size is the run's tmp_bytes; data holds the other options */
-	SN_OP_WORKSPACE = 128, /* the private workspace: left out when the request brings a host directory */
 	SN_OP_NORECURSE = 256, /* bind: without the source's submounts */
 };
 
@@ -140,7 +137,7 @@ enum sn_gauge {
 	SN_GAUGE_OOM_EVENT = 9,    /* v1 eventfd */
 	SN_GAUGE_MEMORY_EVENTS = 10, /* v2 memory.events: "oom_kill N", POLLPRI on change */
 	SN_GAUGE_PIDS = 11,        /* pids.current */
-	SN_GAUGE_PEAK = 12,        /* v1 memory.max_usage_in_bytes, v2 memory.peak; reset by the host before the run */
+	SN_GAUGE_PEAK = 12,        /* v1 memory.max_usage_in_bytes, v2 memory.peak; set back by init before the run */
 };
 
 struct sn_control {

@@ -1,4 +1,4 @@
-/* One box from the host's side: its descriptors, its start and its end. Called by sandbox.py; pump.c does what is between.
+/* One box from the host's side: its descriptors, its start and its end. Called by backends/box.py; pump.c does what is between.
  *
  * The order of sn_box_start: BOX goes to the slot first, so that the slot clones init on another core while the
  * pipes are made here; the request, with the guest's ends of the pipes, follows on the channel. What fails

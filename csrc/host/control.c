@@ -1,4 +1,4 @@
-/* Requests to the launcher and the template, each with one answer. In the host process; called by sandbox.py.
+/* Requests to the launcher and the template, each with one answer. In the host process; called by backends/engine.py and features.py.
  *
  * An answer that is late would be taken for the next one's, so a socket whose peer let a timeout pass is shut down: for the
  * peer that is the end of its lifeline, and the caller makes a new sandbox.

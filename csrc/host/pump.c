@@ -1,4 +1,4 @@
-/* The loop of a run: standard streams, the channel and the deadline, one epoll set. Called by sandbox.py and process.py.
+/* The loop of a run: standard streams, the channel and the deadline, one epoll set. Called by backends/box.py.
  *
  * What ends a run, first come first served:
  *   the report        sent when the guest's tree is dead and reaped, so the pipes are emptied without waiting for their

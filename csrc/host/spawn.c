@@ -1,4 +1,4 @@
-/* Starts the launcher, and sees it off. In the host process; called by sandbox.py through sandbox.run.
+/* Starts the launcher, and sees it off. In the host process; called by backends/engine.py and features.py.
  *
  * The host does not fork, and the launcher must not be its child: execve resets the exit signal to SIGCHLD, so the host's
  * handlers would hear of it and any waitpid(-1) of another library would take it. So:

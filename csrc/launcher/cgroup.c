@@ -58,6 +58,16 @@ static uint64_t value_of(const char *text, const char *key)
 	return 0;
 }
 
+/* Before a run: the peak anew where the kernel can (v1, and v2 since 6.12), and no OOM event of an earlier run to be read. */
+void cgroup_begin(const struct gauges *gauges)
+{
+	uint64_t count;
+	if (gauges->fd[SN_GAUGE_PEAK] >= 0)
+		sys(SYS_pwrite64, gauges->fd[SN_GAUGE_PEAK], "0", 1, 0);
+	if (gauges->fd[SN_GAUGE_OOM_EVENT] >= 0)
+		sys(SYS_read, gauges->fd[SN_GAUGE_OOM_EVENT], &count, sizeof count);
+}
+
 bool cgroup_has_cpu(const struct gauges *gauges)
 {
 	return gauges->fd[SN_GAUGE_CPU_NS] >= 0 || gauges->fd[SN_GAUGE_CPU_STAT] >= 0;

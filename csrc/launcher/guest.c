@@ -89,6 +89,7 @@ int __attribute__((noinline)) guest_start(struct guest *guest, int cgroup)
 		guest_main(guest);
 	guest->pid = pid;
 	if (pid < 0)
-		return fail(&guest->why, cgroup >= 0 ? SN_STAGE_CGROUP : SN_STAGE_CLONE, pid, "guest");
+		return cgroup >= 0 ? fail(&guest->why, SN_STAGE_CGROUP, pid, "clone3 into the control group")
+				   : fail(&guest->why, SN_STAGE_CLONE, pid, "guest");
 	return guest->why.stage ? -1 : 0;
 }

@@ -41,9 +41,10 @@ static int box_enter(const struct plan *plan, uint32_t *held, struct sn_failure 
 
 static int box_fill(const struct plan *plan, const struct request *request, struct sn_failure *why)
 {
-	if (request->workspace >= 0 && mount_attach(request->workspace, plan_text(plan, plan->head->workspace_at), why))
-		return -1;
+	/* Before a host directory covers the private workspace: what is resized must be ours. */
 	if (request->head.tmp_bytes != plan->head->tmp_bytes && mount_resize(plan, request->head.tmp_bytes, why))
+		return -1;
+	if (request->workspace >= 0 && mount_attach(request->workspace, plan_text(plan, plan->head->workspace_at), why))
 		return -1;
 	return request_place_files(plan, request, why);
 }
@@ -76,6 +77,7 @@ static int run_guest(const struct plan *plan, const struct gauges *gauges, struc
 	struct guest guest = {.plan = plan, .request = request, .listener = -1, .held = report->held};
 	if ((watch->signals = child_signals(&report->failure)) < 0)
 		return -1;
+	cgroup_begin(gauges);
 	watch->oom_before = cgroup_oom_kills(gauges);
 	watch->before = cgroup_has_cpu(gauges) ? cgroup_usage(gauges) : (struct usage){0};
 	watch->own_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);

@@ -69,6 +69,7 @@ struct usage {
 	uint64_t cpu_ns, user_ns, system_ns;
 };
 int cgroup_enter(const struct sn_control *message, const int *fds, struct gauges *gauges, struct sn_failure *why);
+void cgroup_begin(const struct gauges *gauges);
 bool cgroup_has_cpu(const struct gauges *gauges);
 struct usage cgroup_usage(const struct gauges *gauges);
 uint64_t cgroup_memory(const struct gauges *gauges);

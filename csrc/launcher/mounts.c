@@ -69,10 +69,11 @@ int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, u
 	owned_fd source = (int)sys(NR_openat2, root >= 0 ? root : AT_FDCWD, path, &how, sizeof how);
 	if (source == -ENOENT && flags & SN_OP_OPTIONAL)
 		return -2;
+	uint32_t stage = plan->building ? SN_STAGE_MOUNT : SN_STAGE_WORKSPACE;
 	if (source < 0)
-		return fail(why, SN_STAGE_WORKSPACE, source, path);
+		return fail(why, stage, source, path);
 	if (!same_file(source, device, inode))
-		return fail(why, SN_STAGE_WORKSPACE, ESTALE, path);
+		return fail(why, stage, ESTALE, path);
 	unsigned recursive = flags & SN_OP_NORECURSE ? 0 : TREE_RECURSIVE;
 	owned_fd tree = (int)sys(NR_open_tree, source, "", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH | recursive);
 	if (tree < 0)
@@ -152,16 +153,6 @@ static int box_bind(const char *source, const char *target, struct sn_failure *w
 	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
 }
 
-static int box_readonly(const char *target, struct sn_failure *why)
-{
-	long result = sys(SYS_mount, target, target, NULL, MS_BIND | MS_REC, NULL);
-	if (result == -ENOENT)
-		return 0;
-	if (result >= 0)
-		result = sys(SYS_mount, NULL, target, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
-	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
-}
-
 int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held, struct sn_failure *why)
 {
 	const char *target = plan_text(plan, op->target);
@@ -174,8 +165,6 @@ int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held
 		return box_bind(plan_text(plan, op->source), target, why);
 	case SN_OP_MASK:
 		return box_mask(plan_text(plan, op->source), target, why);
-	case SN_OP_READONLY:
-		return box_readonly(target, why);
 	default:
 		return fail(why, SN_STAGE_PLAN, EINVAL, target);
 	}

@@ -36,6 +36,8 @@ class Output(Enum):
     STDOUT = "stdout"
     STDERR = "stderr"
 
+    __hash__ = object.__hash__  # an Enum's own is Python code, and every run asks for it
+
 
 class Box(Protocol):
     """A run that has been started. One thread at a time, but for `end` and `close`."""

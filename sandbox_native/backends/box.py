@@ -78,6 +78,11 @@ class LinuxBox:
         elif job.stdin.fd >= 0:
             raw.stdin_source = job.stdin.fd
 
+    @property
+    def shows_host(self) -> bool:
+        """Whether the guest's workspace is a directory of the host."""
+        return self._workspace is not None
+
     def start(self, request: Any, mount: int) -> None:
         """Starts the run; on failure the C side is closed and nothing runs."""
         why = ffi.new("struct sn_failure *")
@@ -116,7 +121,8 @@ class LinuxBox:
         lib.sn_box_close_stdin(self._raw)
 
     def _stream(self, output: Output) -> Any:
-        return ffi.addressof(self._raw, "out" if output is Output.STDOUT else "err")
+        """struct sn_stream, of the box's own."""
+        return self._raw.out if output is Output.STDOUT else self._raw.err
 
     def take(self, output: Output, size: int, line: bool = False) -> bytes:
         stream = self._stream(output)
@@ -126,7 +132,7 @@ class LinuxBox:
         if line:
             size = bytes(ffi.buffer(stream.data + stream.start, size)).find(b"\n") + 1 or size
         room = ffi.new("uint8_t[]", size)
-        taken = lib.sn_stream_take(stream, room, size)
+        taken = lib.sn_stream_take(ffi.addressof(stream), room, size)
         self._bytes_taken[output] += taken
         return bytes(ffi.buffer(room, taken))
 
@@ -248,6 +254,3 @@ class LinuxBox:
         lib.sn_box_abandon(self._raw)
         if self._workspace is not None:
             self._workspace.abandon()
-
-    def __del__(self) -> None:
-        self.close()

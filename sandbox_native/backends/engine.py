@@ -10,7 +10,6 @@ import os
 import select
 import threading
 from collections import deque
-from dataclasses import replace
 from typing import Any, Final
 
 from sandbox_native._native import ffi, lib
@@ -24,6 +23,7 @@ _TIMEOUT_MS: Final = 30_000  # an emulated machine needs 40 times what a real on
 _CLOSE_MS: Final = 3_000
 _FEWEST_SLOTS: Final = 2
 _MOST_IDLE: Final = 64
+_MOST_KEPT: Final = 1 << 20  # bytes of a memory limit that earlier runs may have used up
 
 
 class Slot:
@@ -47,11 +47,17 @@ class Slot:
         if self.group is None:
             return report
         peak = self.group.peak(report.group_peak_bytes)
-        return report if peak == report.group_peak_bytes else replace(report, group_peak_bytes=peak)
+        return report if peak == report.group_peak_bytes else report._replace(group_peak_bytes=peak)
 
     def lost_to_oom(self) -> bool:
         """Init ended without a report: whether the kernel ended it for want of memory in the group."""
         return self.group is not None and self.group.oom_kills() > self._oom_kills
+
+    @property
+    def burdened(self) -> bool:
+        """Whether the next run here would pay for what this one left on a tmpfs of the host. A private one that is just being
+        torn down looks the same, so this is for runs that could write elsewhere."""
+        return self.group is not None and self.group.kept_bytes() > _MOST_KEPT
 
     def close(self) -> None:
         lib.sn_process_close(self.process, _CLOSE_MS, 0)

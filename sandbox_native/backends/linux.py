@@ -116,9 +116,9 @@ class LinuxBackend:
                 shown.close()
             self._suspect(engine)
             raise
-        box = LinuxBox(job, slot, self._receipts, self._give_back, shown)
-        self._boxes.add(box)
+        box = LinuxBox(job, slot, self._receipts, self._give_back, shown)  # from here on its own to close
         try:
+            self._boxes.add(box)
             slot.prepare(job.limits)
             box.start(self._request(job, shown), mount)
         except BaseException:
@@ -173,7 +173,9 @@ class LinuxBackend:
     def _give_back(self, box: LinuxBox, usable: bool) -> None:
         self._boxes.discard(box)
         engine = box.slot.engine
-        if usable:
+        if usable and (box.shows_host or self._policy.writable) and box.slot.burdened:
+            engine.drop(box.slot)
+        elif usable:
             engine.put(box.slot)
         else:
             engine.drop(box.slot)

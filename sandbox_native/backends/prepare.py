@@ -5,10 +5,10 @@ Everything that can be refused is refused here, before anything runs: `Unsupport
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import re
+import weakref
 from dataclasses import replace
 
 from sandbox_native import hosttree, view
@@ -43,7 +43,7 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, G
     plan = _plan(policy, limits, features)
     group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
     if group is not None:
-        plan = replace(plan, groups=group.paths(), enter=_entrance(group))
+        plan = replace(plan, groups=group.paths(), enter=group.entrance)
     engine = Engine(launcher_path(), group, plan.encode())
     try:
         slot = engine.take()  # what a slot cannot do is found out here rather than in the first run
@@ -84,7 +84,8 @@ def _make_group(hierarchy: Hierarchy, identity: Identity) -> Group:
 def _hierarchy(cgroup: str | None, pid: int) -> Hierarchy:
     """Where groups may be made; asked once, since finding out may move this process (v2), which is undone at its end."""
     hierarchy = discover(cgroup)
-    atexit.register(release, hierarchy)
+    # Finalizers that are left at exit run newest first: after those of the Sandboxes, whose groups stand in the way.
+    weakref.finalize(hierarchy, release, hierarchy)
     return hierarchy
 
 
@@ -110,11 +111,6 @@ def _rung(hierarchy: Hierarchy, policy: Policy) -> Rung:
             hierarchy.remedy,
         )
     return rung
-
-
-def _entrance(group: Group) -> str:
-    """On v2 init must not be in the guest's leaf; on v1 every slot enters its own groups."""
-    return os.path.join(group.paths()[0], "launcher", "cgroup.procs") if group.version == 2 else ""
 
 
 def _identity() -> Identity:

@@ -13,9 +13,19 @@ from __future__ import annotations
 import errno
 import os
 
-from ..errors import SetupError
-from . import files
-from .values import OPTIONAL, PREFIX, REQUIRED_V1, REQUIRED_V2, Hierarchy, Mount, candidates, parse_memberships, parse_mounts
+from sandbox_native.cgroup import files
+from sandbox_native.cgroup.values import (
+    OPTIONAL,
+    PREFIX,
+    REQUIRED_V1,
+    REQUIRED_V2,
+    Hierarchy,
+    Mount,
+    candidates,
+    parse_memberships,
+    parse_mounts,
+)
+from sandbox_native.errors import SetupError
 
 __all__ = ["discover", "release"]
 

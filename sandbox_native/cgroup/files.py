@@ -13,8 +13,8 @@ import signal
 import time
 from collections.abc import Iterator
 
-from ..errors import SetupError, setup_error
-from .values import Owner, parse_start_time
+from sandbox_native.cgroup.values import Owner, parse_start_time
+from sandbox_native.errors import SetupError, setup_error
 
 _STAGE = 10  # SN_STAGE_CGROUP
 _PAUSE_FIRST, _PAUSE_LONGEST = 0.0005, 0.02

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import os
 
-from . import files
-from .group import Group, SlotGroup, no_cpu_controller, quota
-from .values import Gauge
+from sandbox_native.cgroup import files
+from sandbox_native.cgroup.group import Group, SlotGroup, no_cpu_controller, quota
+from sandbox_native.cgroup.values import Gauge
 
 __all__ = ["GroupV2", "SlotV2"]
 
@@ -71,7 +71,7 @@ class SlotV2(SlotGroup):
             os.write(fd, b"0")
         except OSError:  # root opens it in any mode; EINVAL before 6.12
             return
-        self._peak_fd, self._resets = fd, True
+        self._resets = True
 
     def _limit_memory(self, limit: int | None) -> None:
         files.write(self._path("memory.max"), "max" if limit is None else str(limit))
@@ -87,10 +87,6 @@ class SlotV2(SlotGroup):
         share, period = quota(cpus)
         files.write(self._path("cpu.max"), f"{'max' if share is None else share} {period}")
 
-    def _reset(self) -> None:
-        if self._resets:
-            os.pwrite(self._peak_fd, b"0", 0)
-
     def peak(self, reported: int) -> int:
         if self._resets:
             return reported
@@ -101,28 +97,19 @@ class SlotV2(SlotGroup):
 
 
 class GroupV2(Group):
-    version = 2
-
     def _equip(self) -> None:
         (base,) = self._bases.values()
         files.write(os.path.join(base, "cgroup.subtree_control"), " ".join(f"+{name}" for name in self._hierarchy.directories))
-        os.mkdir(self._launcher, 0o755)
+        os.mkdir(os.path.dirname(self.entrance), 0o755)
         self._give(base)
 
     @property
-    def _launcher(self) -> str:
-        return os.path.join(self.base("memory"), "launcher")
+    def entrance(self) -> str:
+        return os.path.join(self.base("memory"), "launcher", "cgroup.procs")
 
     def _give(self, directory: str) -> None:
         if self._box_uid is not None and self._box_uid != os.geteuid():
             os.chown(os.path.join(directory, "cgroup.procs"), self._box_uid, -1)
-
-    def enter_launcher(self, pid: int) -> None:
-        path = os.path.join(self._launcher, "cgroup.procs")
-        try:
-            files.write(path, str(pid))
-        except OSError as error:
-            raise files.failure(error, path) from error
 
     def _open_slot(self, name: str, directories: tuple[str, ...]) -> SlotV2:
         (directory,) = directories

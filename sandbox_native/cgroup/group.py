@@ -12,10 +12,10 @@ import itertools
 import os
 from abc import ABC, abstractmethod
 
-from ..errors import UnsupportedError
-from . import files
-from .discover import make_directory
-from .values import Gauge, Hierarchy, parse_counter
+from sandbox_native.cgroup import files
+from sandbox_native.cgroup.discover import make_directory
+from sandbox_native.cgroup.values import Gauge, Hierarchy, parse_counter
+from sandbox_native.errors import UnsupportedError
 
 __all__ = ["Group", "SlotGroup"]
 
@@ -34,7 +34,6 @@ class SlotGroup(ABC):
         self._gauges: list[tuple[int, int]] = []
         self._oom_fd = -1
         self._oom_line = b"oom_kill"
-        self._peak_fd = -1
         self._set: dict[str, float | int | None] = {}
 
     @property
@@ -47,7 +46,7 @@ class SlotGroup(ABC):
         return self._directories
 
     def prepare(self, memory_bytes: int | None, processes: int | None, cpus: float | None) -> None:
-        """Sets the limits of the next run (None: no limit), and starts its peak anew. Writes only what changed.
+        """Sets the limits of the next run (None: no limit). Writes only what changed; the peak is set back by init.
 
         :raises UnsupportedError: ``cpus`` without a cpu controller.
         :raises SetupError: the kernel refused a limit; item is its file. The next call sets everything again.
@@ -63,7 +62,6 @@ class SlotGroup(ABC):
             if cpus != limits.get("cpus"):
                 self._limit_cpus(cpus)
                 limits["cpus"] = cpus
-            self._reset()
         except OSError as error:
             limits.clear()
             limits["cpus"] = -1.0
@@ -78,13 +76,15 @@ class SlotGroup(ABC):
     @abstractmethod
     def _limit_cpus(self, cpus: float | None) -> None: ...
 
-    @abstractmethod
-    def _reset(self) -> None:
-        """Starts the peak anew where the kernel can, and drops what an earlier run left to be read."""
-
     def oom_kills(self) -> int:
         """The group's count since it was made. Not during a run: on v2 reading it takes the event away from init."""
         return parse_counter(os.pread(self._oom_fd, 4096, 0), self._oom_line)
+
+    def kept_bytes(self) -> int:
+        """What files in memory take that outlived their run: those on a tmpfs of the host. The kernel charges them to this group
+        for as long as they exist, and cannot reclaim them."""
+        fd = next(fd for gauge, fd in self._gauges if gauge == Gauge.MEMORY_STAT)
+        return parse_counter(os.pread(fd, 8192, 0), b"shmem")
 
     def peak(self, reported: int) -> int:
         """The run's own peak out of the one that the report brought; 0 when the kernel cannot tell."""
@@ -93,7 +93,7 @@ class SlotGroup(ABC):
     def close(self) -> None:
         """Closes the descriptors; harmless when repeated. The group stays: see :meth:`remove`."""
         gauges, self._gauges = self._gauges, []
-        self._oom_fd = self._peak_fd = -1
+        self._oom_fd = -1
         for _, fd in gauges:
             os.close(fd)
 
@@ -111,8 +111,6 @@ class SlotGroup(ABC):
 
 class Group(ABC):
     """The base of one Sandbox: makes slots, and is removed with all of them."""
-
-    version: int
 
     def __init__(self, hierarchy: Hierarchy, box_uid: int | None = None) -> None:
         """``box_uid``: whom init runs as, when that is not the caller.
@@ -156,13 +154,11 @@ class Group(ABC):
     def _equip(self) -> None:
         """What the bases need besides being there."""
 
+    @property
     @abstractmethod
-    def enter_launcher(self, pid: int) -> None:
-        """Puts the process that will fork the slots where it can start boxes from. 5 to 12 ms: once for each plan.
-        Nothing to do on v1, where each slot enters its own groups.
-
-        :raises SetupError: it could not be moved.
-        """
+    def entrance(self) -> str:
+        """The cgroup.procs file that the process which forks the slots writes itself to, once; empty on v1, where each
+        slot enters its own groups."""
 
     def new_slot(self) -> SlotGroup:
         """A group for one slot, with its descriptors open and no limits set yet; from any thread.

@@ -16,9 +16,9 @@ import fcntl
 import os
 from dataclasses import dataclass
 
-from ..errors import SetupError
-from . import files
-from .values import Hierarchy, Owner
+from sandbox_native.cgroup import files
+from sandbox_native.cgroup.values import Hierarchy, Owner
+from sandbox_native.errors import SetupError
 
 __all__ = ["Swept", "sweep"]
 

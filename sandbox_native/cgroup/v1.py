@@ -13,14 +13,16 @@ from __future__ import annotations
 import errno
 import os
 
-from . import files
-from .group import Group, SlotGroup, no_cpu_controller, quota
-from .values import Gauge
+from sandbox_native.cgroup import files
+from sandbox_native.cgroup.group import Group, SlotGroup, no_cpu_controller, quota
+from sandbox_native.cgroup.values import Gauge
 
 __all__ = ["GroupV1", "SlotV1"]
 
 _OWN_PROCESSES = 2  # slot and init
 _LIMIT, _LIMIT_WITH_SWAP = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
+_SOCKETS = "memory.kmem.tcp.limit_in_bytes"  # despite its name of UDP too
+_SOCKET_SHARE = 4  # a quarter of the memory limit on top of it
 _SHRINK_SECONDS = 0.2
 
 
@@ -52,14 +54,18 @@ class SlotV1(SlotGroup):
         self._gauges.append((int(Gauge.OOM_EVENT), self._event))
         files.write(os.path.join(self._controllers["memory"], "cgroup.event_control"), f"{self._event} {self._oom_fd}")
         self._open(Gauge.PIDS, self._path("pids.current"))
-        self._peak_fd = self._open(Gauge.PEAK, self._path("memory.max_usage_in_bytes"), os.O_RDWR)
+        self._open(Gauge.PEAK, self._path("memory.max_usage_in_bytes"), os.O_RDWR)
         self.swap_limited = os.path.exists(self._path(_LIMIT_WITH_SWAP))
+        # What waits in a socket of lo is not in the group's memory here, and is counted only once there is a limit for it.
+        self._counts_sockets = os.path.exists(self._path(_SOCKETS))
         if not self.swap_limited:  # the next best: no swapping while there is memory to reclaim
             files.write(self._path("memory.swappiness"), "0")
 
     def _limit_memory(self, limit: int | None) -> None:
         """memory alone may never be above memory and swap together, so the order depends on the direction."""
         value = "-1" if limit is None else str(limit)
+        if self._counts_sockets:
+            self._write_limit(self._path(_SOCKETS), value if limit is None else str(limit // _SOCKET_SHARE))
         names = [_LIMIT, _LIMIT_WITH_SWAP] if self.swap_limited else [_LIMIT]
         before = self._set.get("memory")
         if limit is None or (before is not None and limit > before):
@@ -98,22 +104,14 @@ class SlotV1(SlotGroup):
         files.write(self._path("cpu.cfs_period_us"), str(period))
         files.write(self._path("cpu.cfs_quota_us"), "-1" if share is None else str(share))
 
-    def _reset(self) -> None:
-        os.pwrite(self._peak_fd, b"0", 0)
-        try:
-            os.read(self._event, 8)
-        except BlockingIOError:  # the rule: no OOM in the run before
-            pass
-
 
 class GroupV1(Group):
-    version = 1
-
     def _equip(self) -> None:
         pass
 
-    def enter_launcher(self, pid: int) -> None:
-        pass
+    @property
+    def entrance(self) -> str:
+        return ""
 
     def _open_slot(self, name: str, directories: tuple[str, ...]) -> SlotV1:
         controllers = self._hierarchy.directories
