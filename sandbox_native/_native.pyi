@@ -127,6 +127,7 @@ class _Lib:
     SN_REQUEST_SAMPLE: Final[int]
     SN_END_CANCEL: Final[int]
     SN_END_OUTPUT: Final[int]
+    SN_RLIMIT_KEEP: Final[int]
     SN_REPORT_STARTED: Final[int]
     SN_REPORT_FAILED: Final[int]
     SN_REPORT_ENDED: Final[int]

@@ -132,6 +132,8 @@ def _read(errors: list[int], euid: int) -> Features:
 
 def _plan(ffi: Any, lib: Any, euid: int) -> int:
     """A plan that only asks for the probes, in a memfd; an idmapped mount is tried where temporary files go."""
+    from sandbox_native.plan import INSIDE_UID
+
     header = ffi.new("struct sn_plan *")
     size = ffi.sizeof("struct sn_plan")
     directory = os.fsencode(tempfile.gettempdir()) + b"\0"
@@ -140,7 +142,7 @@ def _plan(ffi: Any, lib: Any, euid: int) -> int:
     header.flags = lib.SN_PLAN_PROBE | (lib.SN_PLAN_ROOT if euid == 0 else 0)
     header.box_uid = header.owner_uid = euid
     header.box_gid = header.owner_gid = os.getegid()
-    header.inside_uid = header.inside_gid = 1000
+    header.inside_uid = header.inside_gid = INSIDE_UID
     header.workspace_at = size
     fd = os.memfd_create("sandbox-native-probe", os.MFD_CLOEXEC)
     os.write(fd, bytes(ffi.buffer(header, size)) + directory)

@@ -1,6 +1,6 @@
 """Reads from the host's files what a plan needs to know of them; opens what the policy names. Linux, host process.
 
-Called by backends/linux.py when a Sandbox is made, and by workspace.py for a directory that only one run sees.
+Called by backends/prepare.py when a Sandbox is made, and by backends/box.py for a program that could not be started.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a guest may consume. Pure values, checked when they are made; used by the host's side only.
 
-The fields are lowered to rlimits, control group settings and init's own clocks by plan.py and request.py. The bounds
-below are those of the kernel's interfaces, so that a number which passes here can be written there, and a limit that
-would round to nothing (and so to "no limit") is refused.
+The fields are lowered to rlimits by request.py, to control group settings by cgroup/ and to init's own clocks by
+backends/linux.py. The bounds below are those of the kernel's interfaces, so that a number which passes here can be
+written there, and a limit that would round to nothing (and so to "no limit") is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a guest may see and do. Pure values, checked when they are made; no mechanism and no look at a disk.
 
-plan.py lowers a policy to mounts and a filter; whether its host paths exist is found out there.
+view.py lowers a policy to mounts; whether its host paths exist is found out by hosttree.py.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ _KEPT: Final = 64  # bodies that an encoder remembers, each of at most
 _KEPT_BYTES: Final = 64 << 10
 _FILE: Final = struct.Struct("=QII")  # struct sn_file
 _ALIGN: Final = 8
+_SIGNALS: Final = 1024  # waiting signals and POSIX timers
+_QUEUE_BYTES: Final = 256 << 10  # three POSIX message queues of the default size
 
 
 Argument = str | bytes | os.PathLike[str]
@@ -63,6 +65,8 @@ class Encoder:
             words = tuple(argv)
         except TypeError:
             raise PolicyError("not a list of arguments", field="argv", value=argv) from None
+        # A path object may name another file the next time that it is asked.
+        words = tuple(word if isinstance(word, (str, bytes)) else _path(word) for word in words)
         if env is not None and not isinstance(env, Mapping):
             raise PolicyError("not a mapping", field="env", value=env, remedy="give {'NAME': 'value'}")
         key = (words, None if env is None else tuple(env.items()), cwd)
@@ -79,6 +83,10 @@ class Encoder:
         if not files:
             return plain
         return replace(plain, data=plain.data + _records(len(plain.data), files), files=len(files))
+
+
+def _path(word: Argument) -> Argument:
+    return os.fspath(word) if isinstance(word, os.PathLike) else word
 
 
 def _strings(argv: tuple[object, ...], env: Mapping[str, str] | None, cwd: str | None) -> Body:
@@ -142,6 +150,10 @@ def rlimits(limits: Limits, count_processes: bool) -> tuple[Rlimit, ...]:
         Rlimit("core", 0),
         Rlimit("nofile", limits.open_files),
         Rlimit("fsize", limits.file_bytes),
+        # What the kernel counts for each user, through all user namespaces up to the host's own: without a bound of its own
+        # a guest could leave the host's user no timer and no message queue.
+        Rlimit("sigpending", _SIGNALS),
+        Rlimit("msgqueue", _QUEUE_BYTES),
     ]
     if limits.address_space_bytes is not None:
         chosen.append(Rlimit("as", limits.address_space_bytes))

@@ -19,14 +19,14 @@ from sandbox_native import Layer, Limits, Policy, Result, Rung, Sandbox, Status
 from sandbox_native.features import launcher_path
 
 MIB = 1 << 20
-SHOWN = "/guest"
+SHOWN = f"/guest-{os.getpid()}"  # so that the guests of another test run on this machine are told from ours
 PLAIN_USER = 23456  # nobody's
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, PR_SET_DUMPABLE = 0x20000, 0x1000, 0x4000, 0x40000, 4
 Guests = Mapping[str, Path]
 
 
 def shown(guests: Guests) -> list[tuple[str, str]]:
-    """`Policy.readable`: every guest as /guest/NAME."""
+    """`Policy.readable`: every guest as SHOWN/NAME."""
     return [(str(guests[name]), f"{SHOWN}/{name}") for name in ("verbs", "inside", "attempts")]
 
 
@@ -79,8 +79,17 @@ def command_line(pid: int) -> bytes:
 
 
 def ours() -> set[int]:
-    """Launchers of any host, and what they forked."""
-    return {int(pid) for pid in filter(str.isdigit, os.listdir("/proc")) if command_line(int(pid)).startswith(b"sandbox-native")}
+    """Launchers and what they forked, of any host with the same launcher as ours (as a plain user: of any host)."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if command_line(int(pid)).startswith(b"sandbox-native") and os.readlink(f"/proc/{pid}/exe") == launcher_path():
+                found.add(int(pid))
+        except PermissionError:
+            found.add(int(pid))
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+    return found
 
 
 def until(condition: Callable[[], bool], seconds: float, what: str) -> None:

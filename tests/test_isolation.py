@@ -1,9 +1,10 @@
-"""What a box is from inside (guests in C) and from outside (/proc of the host, the receipt). What two runs share: test_no_trace.py."""
+"""What a box is from inside (guests in C) and from outside (the host's /proc, the receipt). What runs share: test_no_trace.py."""
 
 from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import socket
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ REQUESTED = (
     *("user", "groups", "mount", "root", "pid", "proc", "ipc", "uts", "net", "cgroup_namespace", "capabilities", "no_new_privs"),
     *("securebits", "session", "descriptors", "keyring", "seccomp", "rlimits", "memory", "processes", "wall_seconds"),
 )
-SECUREBITS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x40 | 0x80  # NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, all locked; KEEP_CAPS locked
+# NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE, all locked; KEEP_CAPS locked
+SECUREBITS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 NEW_NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 
 
@@ -45,7 +47,8 @@ def status_of(box: Sandbox, command: str) -> int | None:
 
 
 def test_every_namespace_is_another_than_the_hosts(box: Sandbox) -> None:
-    inside = dict(line.split() for line in told(box, "/bin/sh", "-c", "for n in %s; do echo $n $(readlink /proc/self/ns/$n); done" % " ".join(NAMESPACES)))
+    script = f"for n in {' '.join(NAMESPACES)}; do echo $n $(readlink /proc/self/ns/$n); done"
+    inside = dict(line.split() for line in told(box, "/bin/sh", "-c", script))
     assert sorted(inside) == sorted(NAMESPACES)
     shared = [name for name in NAMESPACES if inside[name] == os.readlink(f"/proc/self/ns/{name}")]
     assert shared == []
@@ -93,6 +96,16 @@ def test_who_the_guest_is(box: Sandbox) -> None:
     assert told(box, "/usr/bin/id", "-un") == ["guest"]
 
 
+@pytest.mark.needs("root")
+def test_supplementary_groups_of_the_host_are_gone(guest: Guests) -> None:
+    def work() -> None:
+        os.setgroups([0, 4, 27, 1000])
+        with Sandbox(boxes.strict(guest)) as grouped:
+            assert boxes.facts(grouped.run([f"{SHOWN}/inside"]))["groups"] == ["0"]
+
+    boxes.in_a_host(work)
+
+
 def test_the_guest_is_a_child_of_init_in_a_session_of_its_own_without_a_terminal(box: Sandbox) -> None:
     found = boxes.facts(box.run([f"{SHOWN}/inside"]))
     assert found["ppid"] == ["1"]
@@ -138,6 +151,20 @@ def test_rlimits_are_those_of_limits(box: Sandbox) -> None:
     assert boxes.attempts(box, "hog-fds", limits) == {"hog-fds": errno.EMFILE}
 
 
+def test_a_hard_limit_of_the_hosts_stays_and_the_receipt_says_so(guest: Guests) -> None:
+    """Nobody in a user namespace of its own may raise one (CAP_SYS_RESOURCE of the machine's)."""
+
+    def work() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+        with Sandbox(boxes.strict(guest)) as starved:
+            result = starved.run([f"{SHOWN}/inside"], limits=Limits(open_files=300))
+        assert boxes.facts(result)["rlimit_nofile"] == ["200 200"]
+        told = boxes.layer(result, "rlimits")
+        assert told.held and told.detail.endswith("which stays: nofile")
+
+    boxes.in_a_host(work)
+
+
 def test_the_environment_is_ours(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "x")
     found = boxes.facts(box.run([f"{SHOWN}/inside"], env={"MINE": "1"}))
@@ -156,8 +183,9 @@ def test_the_receipt_says_that_every_requested_layer_held(box: Sandbox) -> None:
 
 
 def test_init_cannot_be_touched(box: Sandbox) -> None:
-    files = "read /proc/1/environ , read /proc/1/maps , write /proc/1/mem , write /proc/1/oom_score_adj , write /proc/1/timerslack_ns"
-    tried = boxes.attempts(box, f"ptrace 1 , vmread 1 , {files}")
+    reads, writes = ("environ", "maps"), ("mem", "oom_score_adj", "timerslack_ns")
+    files = [f"read /proc/1/{name}" for name in reads] + [f"write /proc/1/{name}" for name in writes]
+    tried = boxes.attempts(box, " , ".join(["ptrace 1", "vmread 1", *files]))
     assert set(tried.values()) <= {errno.EPERM, errno.EACCES}, tried
     for path in ("root", "cwd", "exe", "fd/0", "ns/mnt"):
         assert status_of(box, f"readlink /proc/1/{path} >/dev/null || exit 7") == 7
@@ -222,7 +250,8 @@ def test_nothing_is_typed_into_a_terminal(box: Sandbox) -> None:
 def test_under_light_too_init_and_host_are_out_of_reach(guest: Guests) -> None:
     """No filter there: what holds is the kernel's own."""
     with Sandbox(Policy.light(readable=boxes.shown(guest))) as box:
-        tried = boxes.attempts(box, "ptrace 1 , vmread 1 , read /proc/1/ns/net , mount , chroot / , write /proc/1/mem , sethostname")
+        words = "ptrace 1 , vmread 1 , read /proc/1/ns/net , write /proc/1/mem , mount , chroot / , sethostname"
+        tried = boxes.attempts(box, words)
         assert set(tried.values()) <= {errno.EPERM, errno.EACCES}, tried
         result: Result = box.run(["/bin/sh", "-c", "kill -KILL 1; kill -KILL -1; exit 3"])
         assert (result.status, result.exit_code) == (Status.NONZERO_EXIT, 3)

@@ -30,7 +30,8 @@ def resident_kib() -> int:
 
 
 def slots_groups() -> int:
-    return sum(len(list(path.rglob("slot-*"))) for path in {path.parent if path.name == "host" else path for path in own_groups().values()})
+    parents = {path.parent if path.name == "host" else path for path in own_groups().values()}
+    return sum(len(list(path.rglob("slot-*"))) for path in parents)
 
 
 def held() -> dict[str, object]:

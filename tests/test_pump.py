@@ -34,7 +34,7 @@ def sandbox(guest: Guests) -> Iterator[Sandbox]:
 
 def init_pid(process: Process) -> int:
     """Of a run that has started."""
-    raw = process._box._raw  # type: ignore[attr-defined]
+    raw = process._run.box._raw  # type: ignore[attr-defined]
     while raw.pidfd < 0:
         process.poll()
     found = re.search(r"^Pid:\t(\d+)$", Path(f"/proc/self/fdinfo/{raw.pidfd}").read_text(), re.MULTILINE)

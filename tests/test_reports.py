@@ -1,4 +1,7 @@
-"""What users of other sandboxes reported, each as a test of ours: process trees, hosts, streams, memory, time. The numbers are those of the collection that they come from."""
+"""What users of other sandboxes reported, each as a test of ours: process trees, hosts, streams, memory, time.
+
+The numbers are those of the collection that they come from; test_reports_machines.py goes on.
+"""
 
 from __future__ import annotations
 
@@ -168,10 +171,10 @@ def test_a_program_that_cannot_start_leaves_no_descriptor(box: Sandbox) -> None:
     """R16; two thousand of them are in test_leaks.py."""
     assert box.run(["/bin/true"]).ok and box.run(["/bin/true"]).ok  # both slots are there
     before = sorted(os.listdir("/proc/self/fd"))
-    for argv, item in ((["/no/such/program"], "/no/such/program"), (["no-such"], "no-such"), (["/etc/passwd"], "/etc/passwd"), (["/tmp"], "/tmp")):
+    for program in ("/no/such/program", "no-such", "/etc/passwd", "/tmp"):
         with pytest.raises(ExecError) as failure:
-            box.run(argv)
-        assert (failure.value.stage, failure.value.hint != "") == ("exec", True) and item in failure.value.item
+            box.run([program])
+        assert (failure.value.stage, failure.value.hint != "") == ("exec", True) and program in failure.value.item
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
@@ -222,8 +225,8 @@ def test_text_is_utf_8_without_a_locale_of_the_hosts(box: Sandbox) -> None:
 @pytest.mark.kernel
 def test_a_push_into_a_terminal_is_refused(box: Sandbox) -> None:
     """R25: with the guest's stdin a terminal's worst case, no terminal at all; the filter refuses it besides."""
-    code = "import fcntl,termios,os\ntry:\n fcntl.ioctl(os.open('/dev/tty',os.O_RDWR), termios.TIOCSTI, b'x'); print('BAD')\nexcept OSError as e: print('refused')"
-    assert box.run(python(code)).text == "refused\n"
+    push = "fcntl.ioctl(os.open('/dev/tty', os.O_RDWR), termios.TIOCSTI, b'x'); print('BAD')"
+    assert box.run(python(f"import fcntl,termios,os\ntry:\n {push}\nexcept OSError: print('refused')")).text == "refused\n"
     assert boxes.attempts(box, "tiocsti , tioclinux") == {"tiocsti": 1, "tioclinux": 1}
 
 
@@ -276,7 +279,8 @@ def test_neither_sleep_nor_forks_evade_a_limit_of_time(box: Sandbox) -> None:
     """R33"""
     asleep = box.run(["/bin/sleep", "99"], limits=Limits(cpu_seconds=1, wall_seconds=0.5))
     assert asleep.status is Status.WALL_LIMIT
-    spread = box.run(python("import os\nfor _ in range(3): os.fork()\nwhile 1: pass"), limits=Limits(cpu_seconds=0.5, wall_seconds=20))
+    spreads = python("import os\nfor _ in range(3): os.fork()\nwhile 1: pass")
+    spread = box.run(spreads, limits=Limits(cpu_seconds=0.5, wall_seconds=20))
     assert spread.status is Status.CPU_LIMIT and spread.usage.cpu_seconds < 1
 
 

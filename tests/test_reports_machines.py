@@ -1,4 +1,4 @@
-"""What users of other sandboxes reported about kernels, containers and terminals, each as a test of ours (continues test_reports.py)."""
+"""What users of other sandboxes reported about kernels, containers and terminals, each as a test of ours."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import bpf
 import pytest
 from boxes import Guests
 
+import sandbox_native
 from sandbox_native import Rung, Sandbox, SetupError, UnsupportedError, cgroup, run
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
@@ -44,8 +45,8 @@ def refuse(error: int, *names: str) -> None:
 
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
 def test_a_host_whose_profile_refuses_clone3_starts_boxes(error: int) -> None:
-    """R18: from a thread, which glibc itself cannot start when told EPERM. Cgroup v2 needs the call to put a guest into its group: the
-    message names it then."""
+    """R18: from a thread, which glibc itself cannot start when told EPERM. Cgroup v2 needs the call to put a guest into its
+    group: the message names it then."""
 
     def one_run() -> None:
         try:
@@ -104,7 +105,8 @@ def test_every_layout_of_control_groups_has_a_name_and_none_fails() -> None:
     """R35: as it is here, and with none to be seen."""
 
     def asked() -> dict[str, object]:
-        done = subprocess.run([sys.executable, "-m", "sandbox_native", "doctor", "--json"], capture_output=True, cwd=Path(__file__).parents[1])
+        command = [sys.executable, "-m", "sandbox_native", "doctor", "--json"]
+        done = subprocess.run(command, capture_output=True, cwd=Path(sandbox_native.__file__).parents[1])
         assert done.returncode == 0, done.stdout + done.stderr
         return dict(json.loads(done.stdout))
 
@@ -154,8 +156,8 @@ def test_a_masked_proc_of_the_hosts_costs_a_box_nothing_where_the_host_is_root()
 
 @pytest.mark.needs("root")
 def test_a_masked_proc_of_the_hosts_leaves_a_plain_user_one_of_processes_or_none_and_says_so(public: Guests) -> None:
-    """R38: the kernel refuses a full /proc to who does not see one. The outer one is no substitute: it leads to the files of every
-    process of the same user."""
+    """R38: the kernel refuses a full /proc to who does not see one. The outer one is no substitute: it leads to the files of
+    every process of the same user."""
 
     def work() -> None:
         mask_proc()

@@ -146,9 +146,22 @@ def test_what_is_remembered_is_bounded() -> None:
     assert all(len(body.data) <= 64 << 10 for body in encoder._known.values())
 
 
+def test_a_path_object_is_asked_every_time() -> None:
+    class Moving:
+        now = "/bin/true"
+
+        def __fspath__(self) -> str:
+            return self.now
+
+    encoder, where = Encoder(), Moving()
+    assert encoder.body([where]).program == "/bin/true"
+    where.now = "/bin/false"
+    assert encoder.body([where]).program == "/bin/false"
+
+
 def test_rlimits_follow_the_limits() -> None:
     plain = {limit.name: limit.value for limit in rlimits(Limits(), False)}
-    assert plain == {"core": 0, "nofile": 256, "fsize": 64 << 20}
+    assert plain == {"core": 0, "nofile": 256, "fsize": 64 << 20, "sigpending": 1024, "msgqueue": 256 << 10}
     more = Limits(address_space_bytes=1 << 30, stack_bytes=1 << 20, processes=5)
     assert {limit.name: limit.value for limit in rlimits(more, True)} == {
         **plain,

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from running import PYTHON, kill_all, launchers, nap, sh, sleepers
@@ -92,6 +93,23 @@ def test_a_launcher_killed_during_a_run_is_a_setup_error(sandbox: Sandbox) -> No
             process.wait(30)
     assert not sleepers(302)
     assert sandbox.run(["/bin/true"]).ok
+
+
+@pytest.mark.needs("cgroup")
+def test_what_a_run_cost_is_told_also_when_the_kernel_ended_init_for_memory(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On cgroup v1 init is in the guest's group, and a guest whose memory is all in files is the smaller of the two."""
+    with sandbox.spawn(sh("echo up; while :; do :; done")) as process:
+        assert process.stdout.readline() == b"up\n"
+        time.sleep(0.2)
+        box: Any = process._run.box
+        version = 1 if box.slot.cpu_ns() else 2
+        monkeypatch.setattr(type(box.slot), "lost_to_oom", lambda slot: True)
+        signal.pidfd_send_signal(box._raw.pidfd, signal.SIGKILL)
+        result = process.wait(30)
+    assert result.status is Status.MEMORY_LIMIT
+    assert version == 2 or result.usage.cpu_seconds > 0.05
 
 
 def test_ctrl_c_ends_the_box_and_is_raised(sandbox: Sandbox, factor: float) -> None:

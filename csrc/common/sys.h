@@ -1,4 +1,4 @@
-/* Raw system calls, descriptor ownership and the few string helpers of the launcher.
+/* Raw system calls and descriptor ownership, for the launcher and the host's side; the launcher's few string helpers.
  *
  * Everything here is safe between clone and exec, also in a child that shares its parent's memory:
  * no allocation, no lock, no errno. A sys_* call returns the kernel's word: >= 0, or -errno.

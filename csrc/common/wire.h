@@ -165,9 +165,13 @@ enum sn_request_flag {
 	SN_REQUEST_SAMPLE = 8,    /* no cgroup: keep memory and CPU limits by sampling */
 };
 
+enum sn_rlimit_flag {
+	SN_RLIMIT_KEEP = 1, /* one that cannot be raised stays at its hard limit, and the report says so */
+};
+
 struct sn_rlimit {
 	uint32_t resource; /* RLIMIT_* */
-	uint32_t flags;    /* 1: keep what the hard limit allows, and say so in the report */
+	uint32_t flags;
 	uint64_t value;    /* soft and hard */
 };
 

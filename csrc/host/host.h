@@ -7,31 +7,15 @@
  */
 #pragma once
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/syscall.h>
-#include <sys/types.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "../common/wire_checked.h"
+#include "../common/sys.h"
 
 #include "../decl.h"
 
-/* Newer than the C library's headers may be; the numbers are the same on every architecture. */
-enum {
-	NR_pidfd_send_signal = 424,
-	NR_close_range = 436,
-};
+#include <poll.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
 
 /* ---- message.c ---- */
 
@@ -102,24 +86,6 @@ void stream_close(struct sn_box *box, struct sn_stream *stream);
 void stream_free(struct sn_stream *stream);
 
 /* ---- small things ---- */
-
-static inline void fd_close(int *fd)
-{
-	if (*fd >= 0) {
-		int kept = errno;
-		close(*fd);
-		errno = kept;
-	}
-	*fd = -1;
-}
-#define owned_fd __attribute__((cleanup(fd_close))) int
-
-static inline int fd_move(int *fd)
-{
-	int moved = *fd;
-	*fd = -1;
-	return moved;
-}
 
 static inline uint64_t now_ns(void)
 {

@@ -26,9 +26,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#ifndef CLONE_PIDFD
-#define CLONE_PIDFD 0x1000
-#endif
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif

@@ -31,6 +31,12 @@ long channel_send(int fd, const void *data, size_t size, const int *fds, unsigne
 	return sent;
 }
 
+void channel_answer(int channel, const struct sn_failure *why, int fd)
+{
+	struct sn_answer message = {.version = SN_WIRE_VERSION, .pid = (int32_t)sys(SYS_getpid), .failure = *why};
+	channel_send(channel, &message, sizeof message, &fd, fd >= 0);
+}
+
 static void take_fds(struct msghdr *message, int *fds, unsigned *count)
 {
 	unsigned room = *count;

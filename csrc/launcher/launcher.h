@@ -32,6 +32,8 @@ int fail(struct sn_failure *why, uint32_t stage, long error, const char *item);
 /* channel.c: SEQPACKET messages with descriptors */
 enum { CHANNEL_MAX_FDS = 24 };
 long channel_send(int fd, const void *data, size_t size, const int *fds, unsigned count);
+/* What became of a request of the host's; `fd` goes along unless it is -1. */
+void channel_answer(int channel, const struct sn_failure *why, int fd);
 /* Bytes, 0 at the end, or -errno. What came of descriptors is in fds; the rest is closed. */
 long channel_receive(int fd, void *data, size_t size, void *more, size_t more_size, int *fds, unsigned *count);
 
@@ -46,6 +48,8 @@ int userns_enter_self(const struct plan *plan, struct sn_failure *why);
 int userns_become_box(struct plan *plan, int mapper, struct sn_failure *why);
 int userns_serve_mapper(const struct plan *plan, int mapper, long pid);
 int userns_for_idmap(const struct plan *plan, struct sn_failure *why);
+
+enum { MOUNT_ABSENT = -2 }; /* mount_clone: there is none, and it is optional */
 
 /* mounts.c: one operation; remount.c: its flags on an old kernel; root.c: the template's root */
 int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, uint64_t device, uint64_t inode,
@@ -92,7 +96,7 @@ int creds_prepare(uint32_t *held, struct sn_failure *why);
 int creds_drop(uint32_t *held, struct sn_failure *why);
 int limits_apply(const struct sn_request *request, uint64_t *kept, uint32_t *held, struct sn_failure *why);
 int seccomp_install(const struct plan *plan, int *listener, uint32_t *held, struct sn_failure *why);
-bool seccomp_read(int listener, struct sn_report *report);
+long seccomp_read(int listener, struct sn_report *report);
 
 /* request.c: what the host asks for, unpacked in place */
 enum { REQUEST_FDS = 5 };

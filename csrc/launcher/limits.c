@@ -22,7 +22,7 @@ int limits_apply(const struct sn_request *request, uint64_t *kept, uint32_t *hel
 		const struct sn_rlimit *limit = &request->rlimits[i];
 		struct rlimit64_raw value = {limit->value, limit->value}, old;
 		long result = sys(SYS_prlimit64, 0, limit->resource, &value, NULL);
-		if (result == -EPERM && limit->flags & 1 && sys(SYS_prlimit64, 0, limit->resource, NULL, &old) == 0) {
+		if (result == -EPERM && limit->flags & SN_RLIMIT_KEEP && sys(SYS_prlimit64, 0, limit->resource, NULL, &old) == 0) {
 			value.soft = value.hard = old.hard;
 			result = sys(SYS_prlimit64, 0, limit->resource, &value, NULL);
 			*kept |= UINT64_C(1) << i;

@@ -23,12 +23,6 @@
 
 enum { CONTROL = 3 };
 
-static void answer(int fd, const struct sn_failure *why, int mount)
-{
-	struct sn_answer message = {.version = SN_WIRE_VERSION, .pid = (int32_t)sys(SYS_getpid), .failure = *why};
-	channel_send(fd, &message, sizeof message, &mount, mount >= 0);
-}
-
 static int read_plan(int fd, struct plan *plan, struct sn_failure *why)
 {
 	struct stat file;
@@ -89,7 +83,7 @@ static void serve_binds(struct plan *plan)
 			fail(&why, SN_STAGE_PLAN, EPROTO, "control message");
 		else
 			mount = mount_clone(plan, -1, message.path, message.flags, message.device, message.inode, &why);
-		answer(CONTROL, &why, mount);
+		channel_answer(CONTROL, &why, mount);
 	}
 }
 
@@ -129,7 +123,7 @@ int main(void)
 	sys(SYS_umask, 022); /* the host's own may hide the root's directories from the guest */
 	sys(SYS_fcntl, CONTROL, F_SETFD, FD_CLOEXEC);
 	if (start(&plan, &template_control, &why) || start_template(&plan, template_control, &why)) {
-		answer(CONTROL, &why, -1);
+		channel_answer(CONTROL, &why, -1);
 		return 1;
 	}
 	serve_binds(&plan);

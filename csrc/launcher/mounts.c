@@ -68,7 +68,7 @@ int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, u
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = root >= 0 ? RESOLVE_IN_ROOT : 0};
 	owned_fd source = (int)sys(NR_openat2, root >= 0 ? root : AT_FDCWD, path, &how, sizeof how);
 	if (source == -ENOENT && flags & SN_OP_OPTIONAL)
-		return -2;
+		return MOUNT_ABSENT;
 	uint32_t stage = plan->building ? SN_STAGE_MOUNT : SN_STAGE_WORKSPACE;
 	if (source < 0)
 		return fail(why, stage, source, path);

@@ -117,7 +117,7 @@ static int bind(struct root *root, const struct sn_op *op, struct sn_failure *wh
 {
 	const char *source = plan_text(root->plan, op->source), *target = plan_text(root->plan, op->target);
 	owned_fd tree = mount_clone(root->plan, root->old, source, op->flags, op->device, op->inode, why);
-	if (tree == -2) {
+	if (tree == MOUNT_ABSENT) {
 		tree = -1;
 		return 0;
 	}

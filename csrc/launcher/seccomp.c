@@ -31,16 +31,17 @@ int seccomp_install(const struct plan *plan, int *listener, uint32_t *held, stru
 	return 0;
 }
 
-/* True when there was a call that the filter ends; the report has it then. */
-bool seccomp_read(int listener, struct sn_report *report)
+/* The call that the filter ends, into the report: 0; -ENOENT when its process was killed meanwhile; -errno. */
+long seccomp_read(int listener, struct sn_report *report)
 {
 	union {
 		struct seccomp_notif call;
 		char room[512]; /* a later kernel's is larger */
 	} note = {.room = {0}};
-	if (sys(SYS_ioctl, listener, SECCOMP_IOCTL_NOTIF_RECV, &note) < 0)
-		return false; /* it was killed meanwhile */
+	long result = sys(SYS_ioctl, listener, SECCOMP_IOCTL_NOTIF_RECV, &note);
+	if (result < 0)
+		return result;
 	report->forbidden_nr = note.call.data.nr;
 	report->forbidden_arch = note.call.data.arch;
-	return true;
+	return 0;
 }

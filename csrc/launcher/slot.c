@@ -10,13 +10,13 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static void answer(int control, const struct sn_failure *why)
+/* With a pidfd of ourselves. */
+static void answer(int control, struct sn_failure *why)
 {
-	struct sn_answer message = {.version = SN_WIRE_VERSION, .pid = (int32_t)sys(SYS_getpid), .failure = *why};
-	owned_fd self = (int)sys(NR_pidfd_open, message.pid, 0);
-	if (self < 0 && !message.failure.stage)
-		fail(&message.failure, SN_STAGE_CLONE, self, "pidfd of a slot");
-	channel_send(control, &message, sizeof message, &self, self >= 0);
+	owned_fd self = (int)sys(NR_pidfd_open, sys(SYS_getpid), 0);
+	if (self < 0 && !why->stage)
+		fail(why, SN_STAGE_CLONE, self, "pidfd of a slot");
+	channel_answer(control, why, self);
 }
 
 static void say(int channel, uint32_t kind, int pid, int pidfd, uint32_t held, const struct sn_failure *why)

@@ -23,7 +23,7 @@ static int stand(struct plan *plan, int mapper, struct sn_failure *why)
 {
 	if (enter_group(plan, why))
 		return -1;
-	long result = sys(SYS_unshare, 0x00020000 /* CLONE_NEWNS */);
+	long result = sys(SYS_unshare, CLONE_NEWNS);
 	if (result < 0)
 		return fail(why, SN_STAGE_MOUNTNS, result, "new mount namespace");
 	if (root_build(plan, why))
@@ -31,18 +31,12 @@ static int stand(struct plan *plan, int mapper, struct sn_failure *why)
 	return plan_as_root(plan) ? userns_become_box(plan, mapper, why) : 0;
 }
 
-static void answer(int control, const struct sn_failure *why)
-{
-	struct sn_answer message = {.version = SN_WIRE_VERSION, .pid = (int32_t)sys(SYS_getpid), .failure = *why};
-	channel_send(control, &message, sizeof message, NULL, 0);
-}
-
 static void open_slot(struct plan *plan, int control, const struct sn_control *message, const int *fds, unsigned count)
 {
 	struct sn_failure why = {0};
 	if (!count || message->gauges != count - 1 || message->gauges > SN_MAX_GAUGES) {
 		fail(&why, SN_STAGE_PLAN, EPROTO, "slot");
-		answer(count ? fds[0] : control, &why);
+		channel_answer(count ? fds[0] : control, &why, -1);
 	} else {
 		long pid = sys_clone(0, NULL, SIGCHLD, -1);
 		if (pid == 0) {
@@ -51,7 +45,7 @@ static void open_slot(struct plan *plan, int control, const struct sn_control *m
 		}
 		if (pid < 0) {
 			fail(&why, SN_STAGE_CLONE, pid, "slot");
-			answer(fds[0], &why);
+			channel_answer(fds[0], &why, -1);
 		}
 	}
 	for (unsigned i = 0; i < count; i++)
@@ -63,7 +57,7 @@ int template_main(struct plan *plan, int control, int mapper)
 	struct sn_failure why = {0};
 	int stood = stand(plan, mapper, &why);
 	sys(SYS_close, mapper);
-	answer(control, &why);
+	channel_answer(control, &why, -1);
 	if (stood)
 		return 1;
 	for (;;) {

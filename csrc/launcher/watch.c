@@ -199,10 +199,11 @@ static void hear_children(struct state *state)
 
 static void hear_filter(struct state *state, struct pollfd *listener)
 {
-	if (listener->revents & POLLIN && seccomp_read(listener->fd, state->watch->report))
+	long result = listener->revents & POLLIN ? seccomp_read(listener->fd, state->watch->report) : -ENOTCONN;
+	if (!result)
 		end_tree(state, SN_BY_FILTER);
-	else if (listener->revents & ~POLLIN)
-		listener->fd = -1; /* nobody has the filter any more */
+	else if (result != -ENOENT && result != -EINTR)
+		listener->fd = -1; /* nobody has the filter any more; a caller that cannot be heard stays blocked until a limit ends it */
 }
 
 static void check_clocks(struct state *state, uint64_t deadline)

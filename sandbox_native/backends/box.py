@@ -6,6 +6,7 @@ Made by linux.py. All calls that wait go down to C with the GIL released.
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -39,7 +40,7 @@ class LinuxBox:
 
     __slots__ = (
         *("turns", "slot", "_bytes_taken", "_closing", "_error", "_give_back", "_job", "_keep", "_raw", "_receipts", "_result"),
-        *("_slot_failed", "_workspace", "__weakref__"),
+        *("_pid", "_slot_failed", "_workspace", "__weakref__"),
     )
 
     def __init__(
@@ -77,6 +78,7 @@ class LinuxBox:
             raw.stdin_data, raw.stdin_size = ffi.cast("uint8_t *", data), len(data)
         elif job.stdin.fd >= 0:
             raw.stdin_source = job.stdin.fd
+        self._pid = os.getpid()  # last: __del__ has nothing to do before
 
     @property
     def shows_host(self) -> bool:
@@ -193,6 +195,7 @@ class LinuxBox:
                 kind=verdict.Kind.ENDED,
                 ended_by=verdict.EndedBy.MEMORY,
                 wall_ns=report.wall_ns,
+                cpu_ns=self.slot.cpu_ns(),
                 held=report.held,
                 oom_kills=1,
             )
@@ -235,16 +238,25 @@ class LinuxBox:
         self.close()
 
     def close(self) -> None:
+        if os.getpid() != self._pid:  # a forked child of the host that has not come to `abandon` yet
+            return
         with self._closing:
-            give_back, self._give_back = self._give_back, None
-            if give_back is None:
+            if self._give_back is None:
                 return
+            # A Ctrl-C in between leaves it to __del__, which starts again: every step is harmless when repeated.
             lib.sn_box_close(self._raw)
-        try:
-            if self._workspace is not None:
-                self._workspace.close()
-        finally:
+            try:
+                if self._workspace is not None:
+                    self._workspace.close()
+            finally:
+                give_back, self._give_back = self._give_back, None
+        if give_back is not None:
             give_back(self, not self._slot_failed)
+
+    def __del__(self) -> None:
+        """Nobody waits for it any more, or a Ctrl-C came before anybody could close it."""
+        if hasattr(self, "_pid"):
+            self.close()
 
     def abandon(self) -> None:
         """In a forked child of the host: the run is the parent's."""

@@ -29,18 +29,20 @@ _MOST_KEPT: Final = 1 << 20  # bytes of a memory limit that earlier runs may hav
 class Slot:
     """A process that stamps out boxes, and the control group of what runs in them."""
 
-    __slots__ = ("_oom_kills", "engine", "group", "process")
+    __slots__ = ("_cpu_ns", "_oom_kills", "_pid", "counted", "engine", "group", "process")
 
     def __init__(self, engine: Engine, process: Any, group: SlotGroup | None) -> None:
         self.engine = engine
         self.process = process  # struct sn_process *
         self.group = group
-        self._oom_kills = 0  # before the run
+        self._oom_kills = self._cpu_ns = 0  # before the run
+        self._pid = os.getpid()
+        self.counted = False  # by its engine, which waits at its end for those that are
 
     def prepare(self, limits: Limits) -> None:
         if self.group is not None:
             self.group.prepare(limits.memory_bytes, limits.processes, limits.cpus)
-            self._oom_kills = self.group.oom_kills()
+            self._oom_kills, self._cpu_ns = self.group.oom_kills(), self.group.cpu_ns()
 
     def own_peak(self, report: ReportData) -> ReportData:
         """The report with the peak of this run, and not of an earlier one in the same group."""
@@ -53,6 +55,10 @@ class Slot:
         """Init ended without a report: whether the kernel ended it for want of memory in the group."""
         return self.group is not None and self.group.oom_kills() > self._oom_kills
 
+    def cpu_ns(self) -> int:
+        """Of a run that init did not report."""
+        return self.group.cpu_ns() - self._cpu_ns if self.group is not None else 0
+
     @property
     def burdened(self) -> bool:
         """Whether the next run here would pay for what this one left on a tmpfs of the host. A private one that is just being
@@ -63,11 +69,18 @@ class Slot:
         lib.sn_process_close(self.process, _CLOSE_MS, 0)
         if self.group is not None:
             self.group.remove()
+        self._pid = 0
 
     def abandon(self) -> None:
+        self._pid = 0
         close_descriptors(self.process)
         if self.group is not None:
             self.group.close()
+
+    def __del__(self) -> None:
+        """Of one that a Ctrl-C kept from being given back."""
+        if self._pid == os.getpid():
+            self.engine.drop(self)
 
 
 def close_descriptors(process: Any) -> None:
@@ -136,11 +149,15 @@ class Engine:
             if self._idle and self._count >= _FEWEST_SLOTS:
                 return self._idle.popleft()
             self._count += 1
+        slot = None
         try:
-            return self._open_slot()
+            slot = self._open_slot()
+            slot.counted = True
         except BaseException:
-            self._one_less()
+            if slot is None or not slot.counted:
+                self._one_less()
             raise
+        return slot
 
     def put(self, slot: Slot) -> None:
         with self._pool:
@@ -152,8 +169,12 @@ class Engine:
 
     def drop(self, slot: Slot) -> None:
         """Of a slot that failed, or that is one too many."""
-        slot.close()
-        self._one_less()
+        counted, slot.counted = slot.counted, False
+        try:
+            slot.close()
+        finally:
+            if counted:
+                self._one_less()
 
     def _one_less(self) -> None:
         with self._pool:

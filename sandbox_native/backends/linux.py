@@ -30,11 +30,12 @@ _RLIMITS: Final = {
     "as": resource.RLIMIT_AS,
     "core": resource.RLIMIT_CORE,
     "fsize": resource.RLIMIT_FSIZE,
+    "msgqueue": resource.RLIMIT_MSGQUEUE,
     "nofile": resource.RLIMIT_NOFILE,
     "nproc": resource.RLIMIT_NPROC,
+    "sigpending": resource.RLIMIT_SIGPENDING,
     "stack": resource.RLIMIT_STACK,
 }
-_KEEP: Final = 1  # struct sn_rlimit.flags
 _NS: Final = 1_000_000_000
 _KNOWN_REQUESTS: Final = 64
 _TRIES: Final = 3
@@ -52,7 +53,7 @@ class LinuxBackend:
     def _reset(self) -> None:
         self._lock = threading.RLock()  # a signal handler may close what its own thread is just opening
         self._engine: Engine | None = None
-        self._boxes: set[LinuxBox] = set()
+        self._boxes: weakref.WeakSet[LinuxBox] = weakref.WeakSet()  # one that is forgotten closes itself
         self._requests: dict[Limits, bytes] = {}
         self._closed = False
 
@@ -243,5 +244,5 @@ def _limits_part(limits: Limits, ground: Ground) -> bytes:
     request.rlimit_count = len(chosen)
     for at, limit in enumerate(chosen):
         one = request.rlimits[at]
-        one.resource, one.flags, one.value = _RLIMITS[limit.name], _KEEP, limit.value
+        one.resource, one.flags, one.value = _RLIMITS[limit.name], lib.SN_RLIMIT_KEEP, limit.value
     return bytes(ffi.buffer(request))

@@ -80,6 +80,10 @@ class SlotGroup(ABC):
         """The group's count since it was made. Not during a run: on v2 reading it takes the event away from init."""
         return parse_counter(os.pread(self._oom_fd, 4096, 0), self._oom_line)
 
+    def cpu_ns(self) -> int:
+        """CPU time of the group since it was made, where init is in it and can be lost with the guest; else 0."""
+        return 0
+
     def kept_bytes(self) -> int:
         """What files in memory take that outlived their run: those on a tmpfs of the host. The kernel charges them to this group
         for as long as they exist, and cannot reclaim them."""

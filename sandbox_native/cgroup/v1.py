@@ -45,7 +45,7 @@ class SlotV1(SlotGroup):
     def _fill(self) -> None:
         for directory in self._directories:
             self._open(Gauge.PROCS, os.path.join(directory, "cgroup.procs"), os.O_WRONLY)
-        self._open(Gauge.CPU_NS, self._path("cpuacct.usage"))
+        self._cpu_fd = self._open(Gauge.CPU_NS, self._path("cpuacct.usage"))
         self._open(Gauge.CPU_USER_NS, self._path("cpuacct.usage_user"))
         self._open(Gauge.CPU_SYS_NS, self._path("cpuacct.usage_sys"))
         self._open(Gauge.MEMORY_STAT, self._path("memory.stat"))
@@ -60,6 +60,9 @@ class SlotV1(SlotGroup):
         self._counts_sockets = os.path.exists(self._path(_SOCKETS))
         if not self.swap_limited:  # the next best: no swapping while there is memory to reclaim
             files.write(self._path("memory.swappiness"), "0")
+
+    def cpu_ns(self) -> int:
+        return int(os.pread(self._cpu_fd, 32, 0))
 
     def _limit_memory(self, limit: int | None) -> None:
         """memory alone may never be above memory and swap together, so the order depends on the direction."""
