@@ -14,6 +14,8 @@ from sandbox_native._native import ffi, lib
 
 INSIDE_UID: Final = 1000
 _ALIGN: Final = 8
+# Half of what a user has by default (fs.inotify.max_user_instances is 128): the host keeps the rest.
+_INOTIFY_INSTANCES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class _Encoder:
         header.workspace_at = self._string(plan.workspace)
         header.enter_at = self._string(plan.enter) if plan.enter else 0
         header.tmp_bytes = plan.tmp_bytes
+        header.inotify_instances = 0 if plan.identity.root else _INOTIFY_INSTANCES
         header.size = self.pool_at + len(self.pool)
         return bytes(ffi.buffer(header)) + bytes(ffi.buffer(ops)) + bytes(self.pool)
 

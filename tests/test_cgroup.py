@@ -40,7 +40,7 @@ def test_a_group_carries_its_hosts_name_in_every_hierarchy_and_goes() -> None:
 
 @pytest.mark.needs("cgroup")
 def test_a_slots_gauges_are_open_and_close_twice() -> None:
-    expected_v1 = {1, 3, 4, 5, 7, 8, 9, 11, 12}
+    expected_v1 = {1, 3, 4, 5, 7, 8, 9, 11, 12, 13}
     expected_v2 = {2, 6, 7, 10, 11}
 
     def work() -> None:
@@ -92,10 +92,10 @@ def test_limits_are_written_as_asked_and_raised_and_lowered() -> None:
                 slot.prepare(memory, 7, 0.5)
                 assert value(slot, "memory.limit_in_bytes", "memory.max") == (str(memory) if memory else unlimited)
                 assert value(slot, "pids.max") == str(7 + more)
-            assert value(slot, "cpu.cfs_quota_us", "cpu.max").split()[0] == "50000"
+            assert value(slot, "guest/cpu.cfs_quota_us", "cpu.max").split()[0] == "50000"
             slot.prepare(None, None, None)
             assert value(slot, "pids.max") == "max"
-            assert value(slot, "cpu.cfs_quota_us", "cpu.max").split()[0] in ("-1", "max")
+            assert value(slot, "guest/cpu.cfs_quota_us", "cpu.max").split()[0] in ("-1", "max")
 
     alone(work)
 

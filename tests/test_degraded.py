@@ -1,4 +1,4 @@
-"""Without a control group: rung `namespaces`. Sampling keeps memory and CPU and the receipt says so; who asks for more is refused."""
+"""Without a control group: rung `namespaces`. Sampling keeps memory and CPU, and says so; who asks for more is refused."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from boxes import MIB, Guests
 
 from sandbox_native import Limits, Policy, Sandbox, Status
 
-pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+pytestmark = pytest.mark.needs("userns")
 PRIVATE = ("/tmp", "/home/guest", "/workspace", "/dev/shm")
 
 
@@ -39,6 +39,7 @@ def mounts(box: Sandbox) -> dict[str, tuple[set[str], str]]:
     return found
 
 
+@pytest.mark.kernel
 def test_the_root_is_ours_and_the_old_one_is_gone(box: Sandbox) -> None:
     entries = set(shell(box, "ls -A /"))
     assert {"usr", "bin", "lib", "etc", "dev", "proc", "tmp", "home", "workspace", "run", "var"} <= entries
@@ -47,6 +48,7 @@ def test_the_root_is_ours_and_the_old_one_is_gone(box: Sandbox) -> None:
     assert not [place for place in mounts(box) if "old" in place]
 
 
+@pytest.mark.kernel
 def test_everything_but_private_places_is_read_only_and_nothing_is_setuid_or_a_device(box: Sandbox) -> None:
     found = mounts(box)
     writable = {place for place, (options, _) in found.items() if "ro" not in options}
@@ -57,11 +59,14 @@ def test_everything_but_private_places_is_read_only_and_nothing_is_setuid_or_a_d
     assert not [place for place in ("/proc", "/dev/shm") if "noexec" not in found[place][0]]
 
 
-@pytest.mark.parametrize("place", ["", "/usr", "/etc", "/opt", "/dev", "/run", "/home", "/var", "/bin", "/proc"])
-def test_nothing_is_made_outside_the_private_places(place: str, box: Sandbox) -> None:
-    assert boxes.attempts(box, f"create {place}/x")["create"] in (errno.EROFS, errno.EACCES, errno.ENOENT)
+@pytest.mark.kernel
+def test_nothing_is_made_outside_the_private_places(box: Sandbox) -> None:
+    places = ("", "/usr", "/etc", "/opt", "/dev", "/run", "/home", "/var", "/bin", "/proc")
+    worst = boxes.attempts(box, " , ".join(f"create {place}/x" for place in places))
+    assert worst["create"] in (errno.EROFS, errno.EACCES, errno.ENOENT)
 
 
+@pytest.mark.kernel
 def test_private_places_are_the_guests_and_empty(box: Sandbox) -> None:
     assert shell(box, f"ls -A {' '.join(PRIVATE)} | grep -v : | tr -d '\\n'") == []
     words = " , ".join(f"create {place}/x" for place in PRIVATE)
@@ -69,6 +74,7 @@ def test_private_places_are_the_guests_and_empty(box: Sandbox) -> None:
     assert shell(box, "cd ~ && pwd && stat -c '%u %a' /home/guest /workspace") == ["/home/guest", "1000 700", "1000 755"]
 
 
+@pytest.mark.kernel
 def test_etc_is_made_up(box: Sandbox) -> None:
     assert shell(box, "cut -d: -f1,3 /etc/passwd") == ["root:0", "guest:1000", "nobody:65534"]
     assert shell(box, "cat /etc/hostname") == ["sandbox"]
@@ -77,6 +83,7 @@ def test_etc_is_made_up(box: Sandbox) -> None:
     assert "localhost" in shell(box, "getent hosts localhost || cat /etc/hosts")[0]
 
 
+@pytest.mark.kernel
 def test_dev_has_what_programs_need_and_no_more(box: Sandbox) -> None:
     there = {"null", "zero", "full", "random", "urandom", "fd", "stdin", "stdout", "stderr", "shm"}
     assert set(shell(box, "ls /dev")) == there
@@ -84,17 +91,20 @@ def test_dev_has_what_programs_need_and_no_more(box: Sandbox) -> None:
     assert shell(box, "echo x > /dev/null; echo x > /dev/full || echo full") == ["full"]
 
 
+@pytest.mark.kernel
 def test_the_standard_streams_open_by_name(box: Sandbox) -> None:
     """The pipes are the host user's, and the guest is another."""
     result = box.run(["/bin/sh", "-c", "cat /dev/stdin > /dev/stdout; echo err > /dev/stderr; cat /dev/fd/0"], stdin=b"in\n")
     assert (result.status, result.stdout, result.stderr) == (Status.OK, b"in\n", b"err\n")
 
 
+@pytest.mark.kernel
 def test_proc_is_the_boxs_own(box: Sandbox) -> None:
     pids = [name for name in shell(box, "ls /proc") if name.isdigit()]
     assert pids == ["1", "2", "3"]  # init, sh, ls
 
 
+@pytest.mark.kernel
 def test_what_proc_tells_of_the_host_is_masked(box: Sandbox) -> None:
     for name in ("keys", "key-users", "kallsyms", "cmdline", "sched_debug", "modules", "kcore", "kmsg", "timer_list", "slabinfo"):
         if Path("/proc", name).exists():
@@ -103,6 +113,7 @@ def test_what_proc_tells_of_the_host_is_masked(box: Sandbox) -> None:
         assert shell(box, "ls /proc/pressure; echo $?")[-1] != "0"
 
 
+@pytest.mark.kernel
 def test_nothing_of_the_hosts_proc_can_be_written(box: Sandbox) -> None:
     """By name and by trying: sysctls, sysrq, cgroup and the like."""
     found = shell(box, "find /proc -path '/proc/[0-9]*' -prune -o \\( -type f -writable -print \\) 2>/dev/null")
@@ -113,6 +124,7 @@ def test_nothing_of_the_hosts_proc_can_be_written(box: Sandbox) -> None:
             assert boxes.attempts(box, f"write {path}")["write"] in (errno.EACCES, errno.EPERM, errno.EROFS), path
 
 
+@pytest.mark.kernel
 def test_files_of_the_host_are_not_there(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     secrets = ("/root/.bashrc", "/sys/kernel", "/var/log", "/boot", f"/proc/{os.getpid()}/environ")
@@ -120,6 +132,7 @@ def test_files_of_the_host_are_not_there(box: Sandbox, tmp_path: Path) -> None:
         assert boxes.attempts(box, f"read {path}")["read"] in (errno.ENOENT, errno.EACCES), path
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("root")
 def test_a_file_of_roots_in_view_cannot_be_opened(guest: Guests, tmp_path: Path) -> None:
     """Were the guest uid 0 on the host, it would."""
@@ -135,6 +148,7 @@ def test_a_file_of_roots_in_view_cannot_be_opened(guest: Guests, tmp_path: Path)
         assert shell(box, "cat /data/open") == ["shown"]
 
 
+@pytest.mark.kernel
 def test_what_is_readable_is_not_writable(guest: Guests, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("before")
     os.chmod(tmp_path / "file", 0o666)
@@ -145,6 +159,7 @@ def test_what_is_readable_is_not_writable(guest: Guests, tmp_path: Path) -> None
     assert os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "before"
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("idmap")
 def test_what_a_guest_makes_in_a_writable_directory_is_the_callers(guest: Guests, tmp_path: Path) -> None:
     with Sandbox(Policy.strict(writable=[(str(tmp_path), "/data")])) as box:
@@ -165,6 +180,7 @@ def test_a_file_is_bounded_wherever_it_is(box: Sandbox) -> None:
     assert result.status is Status.SIGNALED and result.hint is not None and "file_bytes" in result.hint
 
 
+@pytest.mark.kernel
 def test_shared_memory_is_there_and_bounded(box: Sandbox) -> None:
     told = shell(box, "head -c 100000000 /dev/zero > /dev/shm/full 2>/dev/null; stat -c %s /dev/shm/full")
     assert 0 < int(told[0]) <= 64 * MIB
@@ -180,6 +196,7 @@ def test_a_private_place_is_bounded_in_inodes(place: str, box: Sandbox) -> None:
     assert made < 70_000 and error == errno.ENOSPC
 
 
+@pytest.mark.kernel
 def test_light_shows_the_hosts_etc_and_no_more(guest: Guests) -> None:
     with Sandbox(Policy.light(readable=boxes.shown(guest))) as box:
         same = shell(box, "cat /etc/passwd")

@@ -97,6 +97,13 @@ def test_a_share_of_cores_is_all_that_the_tree_gets(box: Sandbox) -> None:
     assert boxes.layer(result, "cpus").held
 
 
+@pytest.mark.needs("cgroup")
+def test_a_share_of_cores_does_not_slow_the_clock_that_ends_the_run(box: Sandbox, factor: float) -> None:
+    result = box.run(verbs("spinners 40 , spin 0"), limits=Limits(cpus=0.01, wall_seconds=0.5))
+    assert result.status is Status.WALL_LIMIT
+    assert result.usage.wall_seconds < 0.5 + 0.1 * factor  # a quota that init were under lets it run every 6 s
+
+
 def test_cpu_time_above_the_limit_at_a_clean_exit_counts_too(box: Sandbox) -> None:
     """The last check comes after the exit: a guest that is faster than the next look is judged all the same."""
     seen = {box.run(verbs("spin 3"), limits=Limits(cpu_seconds=0.002)).status for _ in range(5)}

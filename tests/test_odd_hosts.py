@@ -16,7 +16,7 @@ from boxes import Guests, verbs
 
 from sandbox_native import Sandbox, Status
 
-pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+pytestmark = pytest.mark.needs("userns")
 
 
 def close_standard_streams() -> None:

@@ -21,7 +21,7 @@ from boxes import Guests
 import sandbox_native
 from sandbox_native import Rung, Sandbox, SetupError, UnsupportedError, cgroup, run
 
-pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+pytestmark = pytest.mark.needs("userns")
 PY = "/usr/bin/python3"
 NUMBERS = bpf.built_numbers()
 
@@ -43,6 +43,7 @@ def refuse(error: int, *names: str) -> None:
 # ---- B and C ----
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
 def test_a_host_whose_profile_refuses_clone3_starts_boxes(error: int) -> None:
     """R18: from a thread, which glibc itself cannot start when told EPERM. Cgroup v2 needs the call to put a guest into its
@@ -122,6 +123,7 @@ def test_every_layout_of_control_groups_has_a_name_and_none_fails() -> None:
     boxes.in_a_host(without)
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("names", [("mount",), ("unshare",), ("seccomp",)], ids=lambda names: names[0])
 def test_a_user_namespace_without_capabilities_is_refused_before_anything_runs(names: tuple[str, ...]) -> None:
     """R37: AppArmor lets it be made and then refuses what it is for."""
@@ -142,6 +144,7 @@ def mask_proc() -> None:
             boxes.checked(libc.mount(b"/dev/null", path, None, boxes.MS_BIND, None))
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("root")
 def test_a_masked_proc_of_the_hosts_costs_a_box_nothing_where_the_host_is_root() -> None:
     """R38"""
@@ -154,6 +157,7 @@ def test_a_masked_proc_of_the_hosts_costs_a_box_nothing_where_the_host_is_root()
     boxes.in_a_host(work)
 
 
+@pytest.mark.kernel
 @pytest.mark.needs("root")
 def test_a_masked_proc_of_the_hosts_leaves_a_plain_user_one_of_processes_or_none_and_says_so(public: Guests) -> None:
     """R38: the kernel refuses a full /proc to who does not see one. The outer one is no substitute: it leads to the files of
@@ -176,12 +180,14 @@ def test_a_masked_proc_of_the_hosts_leaves_a_plain_user_one_of_processes_or_none
     boxes.in_a_host(work)
 
 
+@pytest.mark.kernel
 def test_threads_start_where_clone3_is_absent() -> None:
     """R39: told EPERM instead of ENOSYS, glibc would not fall back."""
     code = "import threading; t=threading.Thread(target=print,args=('t',)); t.start(); t.join()"
     assert run([PY, "-c", code]).stdout == b"t\n"
 
 
+@pytest.mark.kernel
 def test_calls_that_we_do_not_know_are_absent_and_new_ones_that_libc_makes_work(guest: Guests) -> None:
     """R40"""
     with Sandbox(boxes.strict(guest)) as box:

@@ -113,6 +113,8 @@ struct sn_plan {
 	uint32_t workspace_at; /* where a host workspace is attached, and what a private one is */
 	uint32_t enter_at; /* v2: the cgroup.procs file that the template enters once, so that init is not in a slot's leaf */
 	uint64_t tmp_bytes; /* default size of SN_OP_SIZED mounts */
+	uint32_t inotify_instances; /* of all boxes together, where they are the caller's own user; 0: as the kernel has it */
+	uint32_t reserved;
 };
 
 /* ---- control messages (SOCK_SEQPACKET; descriptors by SCM_RIGHTS) ---- */
@@ -137,6 +139,7 @@ enum sn_gauge {
 	SN_GAUGE_OOM_EVENT = 9,    /* v1 eventfd */
 	SN_GAUGE_MEMORY_EVENTS = 10, /* v2 memory.events: "oom_kill N", POLLPRI on change */
 	SN_GAUGE_PIDS = 11,        /* pids.current */
+	SN_GAUGE_CPU_GROUP = 13,   /* v1: cgroup.procs of a group below the slot's in the cpu hierarchy, see SN_REQUEST_CPU_GROUP */
 	SN_GAUGE_PEAK = 12,        /* v1 memory.max_usage_in_bytes, v2 memory.peak; set back by init before the run */
 };
 
@@ -162,6 +165,7 @@ enum sn_request_flag {
 	SN_REQUEST_BODY_FD = 1,   /* the body is in a memfd, the first descriptor after stdin, stdout, stderr */
 	SN_REQUEST_WORKSPACE = 2, /* a detached mount follows (after the memfd, if there is one) */
 	SN_REQUEST_COLLECT = 4,   /* send a descriptor of the workspace's root with the report */
+	SN_REQUEST_CPU_GROUP = 16, /* v1: the guest enters SN_GAUGE_CPU_GROUP, so that its quota does not slow init down */
 	SN_REQUEST_SAMPLE = 8,    /* no cgroup: keep memory and CPU limits by sampling */
 };
 

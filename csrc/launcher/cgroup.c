@@ -128,18 +128,21 @@ static void remove_directory(int parent, const char *name)
 	}
 }
 
-static void remove_children(const char *path)
+/* Groups in groups: a base has slots, a slot may have one more. */
+static void remove_children(int parent, const char *path)
 {
-	char entries[4096];
-	owned_fd directory = (int)sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char entries[1024];
+	owned_fd directory = (int)sys(SYS_openat, parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)
 		return;
 	long got;
 	while ((got = sys(SYS_getdents64, directory, entries, sizeof entries)) > 0) {
 		for (long at = 0; at < got;) {
 			struct dirent64 *entry = (void *)(entries + at);
-			if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+			if (entry->d_type == DT_DIR && entry->d_name[0] != '.') {
+				remove_children(directory, entry->d_name);
 				remove_directory(directory, entry->d_name);
+			}
 			at += entry->d_reclen;
 		}
 	}
@@ -149,7 +152,7 @@ void cgroup_remove_all(const struct plan *plan)
 {
 	const uint32_t *group = (const void *)(plan->base + plan->head->groups_at);
 	for (uint32_t i = 0; i < plan->head->groups_count; i++) {
-		remove_children(plan->base + group[i]);
+		remove_children(AT_FDCWD, plan->base + group[i]);
 		remove_directory(AT_FDCWD, plan->base + group[i]);
 	}
 }

@@ -74,7 +74,9 @@ static void fill_usage(const struct watch *watch, struct sn_report *report)
 static int run_guest(const struct plan *plan, const struct gauges *gauges, struct request *request, struct watch *watch,
 		     struct sn_report *report)
 {
-	struct guest guest = {.plan = plan, .request = request, .listener = -1, .held = report->held};
+	struct guest guest = {.plan = plan, .request = request, .listener = -1, .cpu_group = -1, .held = report->held};
+	if (request->head.flags & SN_REQUEST_CPU_GROUP)
+		guest.cpu_group = gauges->fd[SN_GAUGE_CPU_GROUP];
 	if ((watch->signals = child_signals(&report->failure)) < 0)
 		return -1;
 	cgroup_begin(gauges);
@@ -114,7 +116,8 @@ void init_main(struct plan *plan, const struct gauges *gauges, int channel, uint
 	int workspace = -1;
 	if (report.kind == SN_REPORT_ENDED && request.head.flags & SN_REQUEST_COLLECT)
 		workspace = (int)sys(SYS_openat, AT_FDCWD, plan_text(plan, plan->head->workspace_at), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	channel_send(channel, &report, sizeof report, &workspace, workspace >= 0);
+	if (channel_send(channel, &report, sizeof report, &workspace, workspace >= 0) == -ETOOMANYREFS) /* guests have too many in flight */
+		channel_send(channel, &report, sizeof report, NULL, 0);
 	sys(SYS_exit_group, 0);
 	__builtin_unreachable();
 }

@@ -116,6 +116,7 @@ struct guest {
 	const struct plan *plan;
 	const struct request *request;
 	long pid;
+	int cpu_group; /* cgroup.procs that the guest writes itself to, -1: none */
 	int listener;
 	uint32_t held;
 	uint64_t rlimits_kept;

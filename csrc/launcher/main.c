@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -112,6 +113,17 @@ static int start(struct plan *plan, int *template_control, struct sn_failure *wh
 	return copy_tree(plan, why);
 }
 
+/* All guests of a user share one count of descriptors that are under way in sockets, and a sender is held against its own limit: so
+ * ours is as high as may be, above what any guest can have. */
+static void raise_descriptors(void)
+{
+	struct rlimit files;
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
 int main(void)
 {
 	static struct plan plan = {.idmap_fd = -1};
@@ -122,6 +134,7 @@ int main(void)
 	sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1);
 	sys(SYS_umask, 022); /* the host's own may hide the root's directories from the guest */
 	sys(SYS_fcntl, CONTROL, F_SETFD, FD_CLOEXEC);
+	raise_descriptors();
 	if (start(&plan, &template_control, &why) || start_template(&plan, template_control, &why)) {
 		channel_answer(CONTROL, &why, -1);
 		return 1;

@@ -22,7 +22,8 @@ static void answer(int control, struct sn_failure *why)
 static void say(int channel, uint32_t kind, int pid, int pidfd, uint32_t held, const struct sn_failure *why)
 {
 	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = kind, .pid = pid, .held = held, .failure = *why};
-	channel_send(channel, &report, sizeof report, &pidfd, pidfd >= 0);
+	if (channel_send(channel, &report, sizeof report, &pidfd, pidfd >= 0) == -ETOOMANYREFS) /* guests have too many in flight */
+		channel_send(channel, &report, sizeof report, NULL, 0);
 }
 
 static void stamp(struct plan *plan, int control, const struct gauges *gauges, int channel, uint32_t held)

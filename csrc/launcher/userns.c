@@ -11,7 +11,7 @@
 
 #include "launcher.h"
 
-#include <grp.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -51,6 +51,16 @@ int userns_map(const char *process, uint32_t inside_uid, uint32_t outside_uid, u
 	return write_map(process, "/gid_map", inside_gid, outside_gid, why);
 }
 
+/* The guests of a plain user draw on that user's own quota: here is how much of it all boxes of the plan may have together. */
+static int spare_inotify(const struct sn_plan *head, struct sn_failure *why)
+{
+	char number[16] = "";
+	if (!head->inotify_instances)
+		return 0;
+	text_add_number(number, sizeof number, head->inotify_instances);
+	return write_file("/proc/sys/user", "/max_inotify_instances", number, why);
+}
+
 int userns_enter_self(const struct plan *plan, struct sn_failure *why)
 {
 	const struct sn_plan *head = plan->head;
@@ -60,17 +70,38 @@ int userns_enter_self(const struct plan *plan, struct sn_failure *why)
 	sys(SYS_prctl, PR_SET_DUMPABLE, 1);
 	int mapped = userns_map("/proc/self", head->inside_uid, head->box_uid, head->inside_gid, head->box_gid, true, why);
 	sys(SYS_prctl, PR_SET_DUMPABLE, 0);
-	return mapped;
+	return mapped ? mapped : spare_inotify(head, why);
 }
 
-/* Template, as root: lose the host's privileges. */
-int userns_become_box(struct plan *plan, int mapper, struct sn_failure *why)
+/* Capabilities survive one change of uid with PR_SET_KEEPCAPS, but have to be made effective again. */
+static int become_uid(const struct sn_plan *head, struct sn_failure *why)
 {
-	const struct sn_plan *head = plan->head;
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct sets[2] = {{0}};
 	long result = sys(SYS_setgroups, 0, NULL);
 	if (result < 0)
 		return fail(why, SN_STAGE_CREDS, result, "supplementary groups");
-	result = sys(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNS);
+	sys(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
+	if ((result = sys(SYS_setresgid, head->box_gid, head->box_gid, head->box_gid)) < 0)
+		return fail(why, SN_STAGE_CREDS, result, "setresgid");
+	if ((result = sys(SYS_setresuid, head->box_uid, head->box_uid, head->box_uid)) < 0)
+		return fail(why, SN_STAGE_CREDS, result, "setresuid");
+	if ((result = sys(SYS_capget, &header, sets)) >= 0) {
+		sets[0].effective = sets[0].permitted;
+		sets[1].effective = sets[1].permitted;
+		result = sys(SYS_capset, &header, sets);
+	}
+	return result < 0 ? fail(why, SN_STAGE_CREDS, result, "capabilities") : 0;
+}
+
+/* Template, as root: lose the host's privileges. The uid is changed first: what the kernel counts for each user (message queues,
+ * pending signals, inotify) it counts for whoever made the namespace too, and that must not be the host's root. The capabilities are
+ * kept until then, since some kernels let only the privileged make user namespaces; entering it is what ends them. */
+int userns_become_box(struct plan *plan, int mapper, struct sn_failure *why)
+{
+	if (become_uid(plan->head, why))
+		return -1;
+	long result = sys(SYS_unshare, CLONE_NEWUSER | CLONE_NEWNS);
 	if (result < 0)
 		return fail(why, SN_STAGE_USERNS, result, "new user namespace");
 	struct sn_failure word = {0};
@@ -82,12 +113,6 @@ int userns_become_box(struct plan *plan, int mapper, struct sn_failure *why)
 		*why = word;
 		return -1;
 	}
-	result = sys(SYS_setresgid, head->inside_gid, head->inside_gid, head->inside_gid);
-	if (result < 0)
-		return fail(why, SN_STAGE_CREDS, result, "setresgid");
-	result = sys(SYS_setresuid, head->inside_uid, head->inside_uid, head->inside_uid);
-	if (result < 0)
-		return fail(why, SN_STAGE_CREDS, result, "setresuid");
 	sys(SYS_prctl, PR_SET_DUMPABLE, 0);
 	return 0;
 }

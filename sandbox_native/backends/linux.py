@@ -240,6 +240,8 @@ def _limits_part(limits: Limits, ground: Ground) -> bytes:
     cores = len(os.sched_getaffinity(0))
     request.cpus = min(cores, limits.processes, math.ceil(limits.cpus or cores))
     request.flags = 0 if ground.rung is Rung.FULL else lib.SN_REQUEST_SAMPLE
+    if limits.cpus is not None:
+        request.flags |= lib.SN_REQUEST_CPU_GROUP
     chosen = rlimits(limits, ground.rlimit_counts)
     request.rlimit_count = len(chosen)
     for at, limit in enumerate(chosen):

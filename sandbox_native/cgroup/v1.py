@@ -24,6 +24,7 @@ _LIMIT, _LIMIT_WITH_SWAP = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes
 _SOCKETS = "memory.kmem.tcp.limit_in_bytes"  # despite its name of UDP too
 _SOCKET_SHARE = 4  # a quarter of the memory limit on top of it
 _SHRINK_SECONDS = 0.2
+_GUEST = "guest"  # below the slot's group in the cpu hierarchy: a quota that init is not under
 
 
 class SlotV1(SlotGroup):
@@ -50,6 +51,10 @@ class SlotV1(SlotGroup):
         self._open(Gauge.CPU_SYS_NS, self._path("cpuacct.usage_sys"))
         self._open(Gauge.MEMORY_STAT, self._path("memory.stat"))
         self._oom_fd = self._open(Gauge.OOM_CONTROL, self._path("memory.oom_control"))
+        if "cpu" in self._controllers:
+            group = os.path.join(self._controllers["cpu"], _GUEST)
+            os.mkdir(group, 0o755)
+            self._open(Gauge.CPU_GROUP, os.path.join(group, "cgroup.procs"), os.O_WRONLY)
         self._event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._gauges.append((int(Gauge.OOM_EVENT), self._event))
         files.write(os.path.join(self._controllers["memory"], "cgroup.event_control"), f"{self._event} {self._oom_fd}")
@@ -104,8 +109,9 @@ class SlotV1(SlotGroup):
                 return
             raise no_cpu_controller()
         share, period = quota(cpus)
-        files.write(self._path("cpu.cfs_period_us"), str(period))
-        files.write(self._path("cpu.cfs_quota_us"), "-1" if share is None else str(share))
+        group = os.path.join(self._controllers["cpu"], _GUEST)
+        files.write(os.path.join(group, "cpu.cfs_period_us"), str(period))
+        files.write(os.path.join(group, "cpu.cfs_quota_us"), "-1" if share is None else str(share))
 
 
 class GroupV1(Group):

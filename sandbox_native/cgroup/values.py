@@ -35,6 +35,7 @@ class Gauge(IntEnum):
     MEMORY_EVENTS = 10
     PIDS = 11
     PEAK = 12
+    CPU_GROUP = 13
 
 
 @dataclass(frozen=True, kw_only=True)
