@@ -95,10 +95,9 @@ def _launcher() -> Finding:
 
 
 def _control_groups() -> list[Finding]:
-    from sandbox_native.cgroup import discover, release
+    from sandbox_native.backends.prepare import control_groups
 
-    found = discover()
-    release(found)  # on v2 we may have been moved aside
+    found = control_groups()
     groups = Finding(name="cgroup", works=found.usable, detail=found.detail, remedy=found.remedy)
     share = "a share of cores (cpus) can be limited" if found.limits_cpus else "no cpu controller: cpus cannot be limited"
     return [groups, Finding(name="cgroup_cpu", works=found.limits_cpus, detail=share)]

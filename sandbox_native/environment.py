@@ -38,10 +38,12 @@ def guest_environment(env: Mapping[str, str] | None) -> dict[str, str]:
 
 def _check(name: object, value: object) -> None:
     if not isinstance(name, str) or not isinstance(value, str):
-        raise PolicyError(f"env: names and values are str, not {name!r}: {value!r}")
+        raise PolicyError("not text", field="env", value={name: value}, remedy="give {'NAME': 'value'}")
     if not name:
-        raise PolicyError("env: a name is empty")
+        raise PolicyError("empty", field="env name", value=name, remedy="give it a name, or leave it out")
     if "=" in name:
-        raise PolicyError(f"env: the name {name!r} has '=' in it")
-    if "\0" in name or "\0" in value:
-        raise PolicyError(f"env: a NUL byte in {name!r}")
+        raise PolicyError("holds '='", field="env name", value=name, remedy="what comes after it belongs into the value")
+    if "\0" in name:
+        raise PolicyError("holds a NUL byte", field="env name", value=name, remedy="no name can: leave it out")
+    if "\0" in value:
+        raise PolicyError("holds a NUL byte", field=f"env[{name!r}]", value=value, remedy="pass such data by stdin= or files=")

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from sandbox_native.descent import Descent
 from sandbox_native.limits import Limits
 
 _MAX_VISITED: Final = 200_000  # names looked at for one collection
-_MAX_DEPTH: Final = 64  # directories open at once
+_MAX_DEPTH: Final = 64
 _MAX_REFUSED: Final = 256  # names in files_refused
 _OTHERS: Final = "…"  # stands for the refused names beyond that
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LOOK: Final = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS: Final = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a directory"}
@@ -69,8 +69,12 @@ class Collection:
 
 def collect(root: int, patterns: Patterns, limits: Limits) -> Collection:
     """Reads what matches beneath the directory `root`, which stays the caller's."""
-    walk = _Walk(limits)
-    walk.directory(root, "", {(parts, 0) for parts in patterns.parsed}, 0)
+    with Descent(root) as place:
+        walk = _Walk(place, limits)
+        try:
+            walk.directory("", {(parts, 0) for parts in patterns.parsed}, 0)
+        except OSError as error:  # of the way up: somebody on the host moved a directory
+            walk.refuse(".", f"the walk ended early: {os.strerror(error.errno or 0)}")
     return walk.found
 
 
@@ -104,98 +108,97 @@ def _skip(states: Iterable[State]) -> set[State]:
 
 
 class _Walk:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, place: Descent, limits: Limits) -> None:
+        self._place = place
         self.found = Collection()
         self.bytes_left = limits.collect_bytes
         self.files_left = limits.collect_files
         self.names_left = _MAX_VISITED
 
-    def directory(self, fd: int, prefix: str, states: set[State], depth: int) -> None:
-        for name in self._names(fd, prefix, _skip(states)):
+    def directory(self, prefix: str, states: set[State], depth: int) -> None:
+        for name in self._names(prefix, _skip(states)):
             after, ends, literally = _advance(states, name)
             path = prefix + name
             if ends:
-                self._entry(fd, name, path, literally)
+                self._entry(name, path, literally)
             if after:
-                self._descend(fd, name, path, after, depth)
+                self._descend(name, path, after, depth)
 
-    def _names(self, fd: int, prefix: str, states: set[State]) -> Sequence[str]:
+    def _names(self, prefix: str, states: set[State]) -> Sequence[str]:
         """The names that are worth a look: those that are spelt out when all are, else what is there."""
         spelt = [parts[at] for parts, at in states]
         if all(isinstance(part, str) for part in spelt):
             return sorted({part for part in spelt if isinstance(part, str)})
         names = []
         try:
-            with os.scandir(fd) as entries:
+            with os.scandir(self._place.fd) as entries:
                 for entry in entries:
                     if self.names_left == 0:
-                        self._refuse(prefix or ".", f"too many names: only {_MAX_VISITED} were looked at")
+                        self.refuse(prefix or ".", f"too many names: only {_MAX_VISITED} were looked at")
                         break
                     self.names_left -= 1
                     names.append(entry.name)
         except OSError as error:
-            self._refuse(prefix or ".", os.strerror(error.errno or 0))
+            self.refuse(prefix or ".", os.strerror(error.errno or 0))
         return sorted(names)
 
-    def _descend(self, fd: int, name: str, path: str, states: set[State], depth: int) -> None:
+    def _descend(self, name: str, path: str, states: set[State], depth: int) -> None:
         try:
-            below = os.open(name, _DIRECTORY, dir_fd=fd)
+            self._place.down(name)
         except OSError as error:
-            self._not_a_directory(fd, name, path, states, error)
+            self._not_a_directory(name, path, states, error)
             return
-        try:
-            if depth == _MAX_DEPTH:
-                self._refuse(path, f"more than {_MAX_DEPTH} directories deep")
-            else:
-                self.directory(below, f"{path}/", states, depth + 1)
-        finally:
-            os.close(below)
+        if depth == _MAX_DEPTH:
+            self.refuse(path, f"more than {_MAX_DEPTH} directories deep")
+        else:
+            self.directory(f"{path}/", states, depth + 1)
+        self._place.up()
 
-    def _not_a_directory(self, fd: int, name: str, path: str, states: set[State], error: OSError) -> None:
+    def _not_a_directory(self, name: str, path: str, states: set[State], error: OSError) -> None:
         """A link or an unreadable directory on the way is worth a word; a file where ** looked for a directory is not."""
         if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):
             return
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
-            self._refuse(path, os.strerror(error.errno or 0))
+            self.refuse(path, os.strerror(error.errno or 0))
         elif any(parts[at] is not None for parts, at in states):
-            self._guarded(path, lambda: self._refuse_link(fd, name, path))
+            self._guarded(path, lambda: self._refuse_link(name, path))
 
-    def _refuse_link(self, fd: int, name: str, path: str) -> None:
-        if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
-            self._refuse(path, _KINDS[stat.S_IFLNK])
+    def _refuse_link(self, name: str, path: str) -> None:
+        if stat.S_ISLNK(os.stat(name, dir_fd=self._place.fd, follow_symlinks=False).st_mode):
+            self.refuse(path, _KINDS[stat.S_IFLNK])
 
-    def _entry(self, fd: int, name: str, path: str, literally: bool) -> None:
+    def _entry(self, name: str, path: str, literally: bool) -> None:
         if path not in self.found.files and path not in self.found.refused:
-            self._guarded(path, lambda: self._take(fd, name, path, literally))
+            self._guarded(path, lambda: self._take(name, path, literally))
 
     def _guarded(self, path: str, action: Callable[[], None]) -> None:
         try:
             action()
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
-                self._refuse(path, os.strerror(error.errno or 0))
+                self.refuse(path, os.strerror(error.errno or 0))
 
-    def _take(self, parent: int, name: str, path: str, literally: bool) -> None:
-        look = os.open(name, _LOOK, dir_fd=parent)  # O_PATH: opening a device or FIFO would already do something
+    def _take(self, name: str, path: str, literally: bool) -> None:
+        look = os.open(name, _LOOK, dir_fd=self._place.fd)  # O_PATH: opening a device or FIFO would already do something
         try:
             seen = os.fstat(look)
         finally:
             os.close(look)
         if not stat.S_ISREG(seen.st_mode):
             if literally or not stat.S_ISDIR(seen.st_mode):
-                self._refuse(path, _KINDS.get(stat.S_IFMT(seen.st_mode), "a device"))
+                self.refuse(path, _KINDS.get(stat.S_IFMT(seen.st_mode), "a device"))
         elif self.files_left == 0:
-            self._refuse(path, "more files than Limits.collect_files")
+            self.refuse(path, "more files than Limits.collect_files")
         elif seen.st_size > self.bytes_left:
-            self._refuse(path, f"{seen.st_size} bytes: more than is left of Limits.collect_bytes")
+            self.refuse(path, f"{seen.st_size} bytes: more than is left of Limits.collect_bytes")
         else:
-            self._read(parent, name, path, seen)
+            self._read(name, path, seen)
 
-    def _read(self, parent: int, name: str, path: str, seen: os.stat_result) -> None:
-        fd = os.open(name, _READ, dir_fd=parent)
+    def _read(self, name: str, path: str, seen: os.stat_result) -> None:
+        fd = os.open(name, _READ, dir_fd=self._place.fd)
         try:
             if not os.path.samestat(os.fstat(fd), seen):
-                self._refuse(path, "it changed while it was looked at")
+                self.refuse(path, "it changed while it was looked at")
                 return
             parts = []
             left = seen.st_size
@@ -209,7 +212,7 @@ class _Walk:
         self.files_left -= 1
         self.bytes_left -= len(data)
 
-    def _refuse(self, path: str, reason: str) -> None:
+    def refuse(self, path: str, reason: str) -> None:
         refused = self.found.refused
         if len(refused) < _MAX_REFUSED:
             refused.setdefault(path, reason)

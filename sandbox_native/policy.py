@@ -101,7 +101,8 @@ class Policy:
         - `hostname`: what the guest reads as its host's name.
         - `minimum_rung`: a machine that reaches only a weaker one is refused with `UnsupportedError`.
         - `workspace_owner`: how what the guest makes in a host workspace becomes the caller's: `"idmap"` by an idmapped
-          mount, refused where the kernel has none; `"chown"` by changing owners when the run is over.
+          mount, refused where the kernel has none; `"chown"` by changing owners, there and back: when not
+          everything can be given back, the run is a `SetupError` that names the first such file.
 
         `PolicyError` names the field, the value, what is wrong with it and what to give instead.
         """

@@ -76,7 +76,9 @@ class Process:
         return fd
 
     def close(self) -> None:
-        """Ends what still runs and gives everything back; the Result stays if it was there. Harmless when repeated."""
+        """Ends what still runs and gives everything back; the Result stays if it was there. Harmless when repeated.
+
+        `SetupError` when not all of a workspace could be given back to its owner (`workspace_owner="chown"`)."""
         self._run.close()
 
     def __enter__(self) -> Self:
@@ -157,8 +159,13 @@ class _Run:
                 self._release()
 
     def _release(self) -> None:
-        self.box.close()
-        self._source.close()
+        try:
+            self.box.close()
+        except SandboxError as error:  # a workspace that is not all the caller's again: every `wait` is to say so
+            self._outcome = error
+            raise
+        finally:
+            self._source.close()
 
     def __del__(self) -> None:
         """Neither the Process nor a reader or writer of it is left."""

@@ -17,6 +17,7 @@ from sandbox_native.request import rlimits
 from sandbox_native.result import Enforcement, Layer
 from sandbox_native.verdict import ReportData
 
+_SAMPLED: Final = "may be passed between two samples; memory that waits in sockets is not counted"
 _KEPT: Final = 256  # receipts that are remembered: the bits differ in few runs
 
 
@@ -122,7 +123,7 @@ def _consumption(ground: Ground, held: int, limits: Limits) -> Iterator[Layer]:
         yield Layer(name="processes", mechanism="control group limit", held=in_group)
         cpu = "control group usage"
     else:
-        yield Layer(name="memory", mechanism="sampling", held=True, detail="may be passed between two samples")
+        yield Layer(name="memory", mechanism="sampling", held=True, detail=_SAMPLED)
         counts = ground.rlimit_counts
         counted = "RLIMIT_NPROC" if counts else "no control group, and before Linux 5.14 RLIMIT_NPROC counts the whole host"
         yield Layer(name="processes", mechanism="rlimit", held=counts and bool(held & lib.SN_HELD_RLIMITS), detail=counted)

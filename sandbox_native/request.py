@@ -60,11 +60,11 @@ class Encoder:
     ) -> Body:
         """PolicyError for arguments that no process can have, ExecError(E2BIG) for more than the kernel takes."""
         if isinstance(argv, (str, bytes)):
-            raise PolicyError("argv is a list of arguments, not one string")
+            raise PolicyError("one string", field="argv", value=argv, remedy="give a list of arguments")
         try:
             words = tuple(argv)
         except TypeError:
-            raise PolicyError("not a list of arguments", field="argv", value=argv) from None
+            raise PolicyError("not a list", field="argv", value=argv, remedy="give a list of arguments") from None
         # A path object may name another file the next time that it is asked.
         words = tuple(word if isinstance(word, (str, bytes)) else _path(word) for word in words)
         if env is not None and not isinstance(env, Mapping):
@@ -91,10 +91,10 @@ def _path(word: Argument) -> Argument:
 
 def _strings(argv: tuple[object, ...], env: Mapping[str, str] | None, cwd: str | None) -> Body:
     if not argv:
-        raise PolicyError("argv is empty: its first element is the program")
+        raise PolicyError("empty", field="argv", value=argv, remedy="give the program as its first element")
     words = [_text(word, f"argv[{at}]") for at, word in enumerate(argv)]
     if not words[0]:
-        raise PolicyError("argv[0] is empty: it is the program")
+        raise PolicyError("empty", field="argv[0]", value=argv[0], remedy="name the program")
     environment = guest_environment(env)
     program = words[0].decode("utf-8", "surrogateescape")
     tried = [_text(path, "argv[0]") for path in candidates(program, environment["PATH"])]
@@ -113,11 +113,12 @@ def _text(value: object, what: str) -> bytes:
         try:
             value = value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
-            raise PolicyError(f"{what} cannot be encoded as UTF-8: {error.reason}") from None
+            reason = f"cannot be encoded as UTF-8: {error.reason}"
+            raise PolicyError(reason, field=what, value=value, remedy="give text, or os.fsdecode of the bytes") from None
     if not isinstance(value, bytes):
-        raise PolicyError(f"{what} is str, bytes or a path, not {type(value).__name__}")
+        raise PolicyError("not text", field=what, value=value, remedy="give str, bytes or a path")
     if b"\0" in value:
-        raise PolicyError(f"{what} holds a NUL byte")
+        raise PolicyError("holds a NUL byte", field=what, value=value, remedy="none can: pass such data by stdin= or files=")
     return value
 
 
@@ -147,7 +148,9 @@ class Rlimit:
 def rlimits(limits: Limits, count_processes: bool) -> tuple[Rlimit, ...]:
     """`count_processes`: RLIMIT_NPROC is to do it; it counts init too."""
     chosen = [
-        Rlimit("core", 0),
+        # 1 and not 0: where kernel.core_pattern is a pipe the kernel starts its helper, as root, for every crash whatever the
+        # limit is, but for this value (fs/coredump.c: "RLIMIT_CORE is set to 1, aborting core"). To a file it is as good as 0.
+        Rlimit("core", 1),
         Rlimit("nofile", limits.open_files),
         Rlimit("fsize", limits.file_bytes),
         # What the kernel counts for each user, through all user namespaces up to the host's own: without a bound of its own

@@ -51,6 +51,10 @@ class Usage:
     to it exactly. `peak_memory_bytes` is resident memory without page cache, and `peak_memory_source` says how it was
     found: `"high-water mark of the largest process"` or `"sampled sum of anonymous and shared memory"`.
     `peak_memory_upper_bytes` is the control group's own peak, page cache included; None where there is none.
+
+    Init measures most of it. A guest whose memory is all in files can make the kernel end init itself for want of memory; then
+    the status is memory_limit, `wall_seconds`, and `cpu_seconds` where it is the control group's, are still true, and all else
+    is unknown: 0 (with `Result.killed_processes`), None for `peak_memory_upper_bytes`.
     """
 
     wall_seconds: float
@@ -123,7 +127,11 @@ class Result:
         return self.status is Status.OK
 
     def to_dict(self) -> dict[str, Any]:
-        """The result for `json.dumps`: bytes as `{"text": …}` when they are UTF-8, else `{"base64": …}`; enums by value."""
+        """The result for `json.dumps`: bytes as `{"text": …}` when they are UTF-8, else `{"base64": …}`; enums by value.
+
+        In the names of `files` and `files_refused` a backslash is doubled and a byte that is not UTF-8 is `\\xff`, so that every
+        encoder takes them and no two become one.
+        """
         return {
             "version": _VERSION,
             "status": self.status.value,
@@ -136,8 +144,8 @@ class Result:
             "stderr_total": self.stderr_total,
             "stdout_truncated": self.stdout_truncated,
             "stderr_truncated": self.stderr_truncated,
-            "files": {name: _bytes(data) for name, data in self.files.items()},
-            "files_refused": dict(self.files_refused),
+            "files": {_name(name): _bytes(data) for name, data in self.files.items()},
+            "files_refused": {_name(name): reason for name, reason in self.files_refused.items()},
             "usage": _fields(self.usage),
             "killed_processes": self.killed_processes,
             "enforcement": {
@@ -153,6 +161,11 @@ def _bytes(data: bytes) -> dict[str, str]:
         return {"text": data.decode("utf-8")}
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode("ascii")}
+
+
+def _name(name: str) -> str:
+    """A lone surrogate, as os.fsdecode makes of such a byte, is no text: JSON in UTF-8 cannot hold it."""
+    return name.replace("\\", "\\\\").encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _fields(value: Usage | Layer) -> dict[str, Any]:

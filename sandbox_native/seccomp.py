@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from sandbox_native.syscalls import ABSENT, ALLOW, ALLOWED, CHECKED, ENOSYS, EPERM, Step
+from sandbox_native.syscalls import ABSENT, ALLOW, ALLOWED, CHECKED, ENOSYS, EPERM, IGNORE, Step
 
 RET_KILL_PROCESS: Final = 0x80000000
 RET_ERRNO: Final = 0x00050000
@@ -95,7 +95,9 @@ def _errno(number: int) -> int:
 
 
 def _outcome(outcome: int) -> _Return:
-    return _Return(RET_ALLOW if outcome == ALLOW else _errno(outcome))
+    if outcome == ALLOW:
+        return _Return(RET_ALLOW)
+    return _Return(_errno(0 if outcome == IGNORE else outcome))  # errno 0: the call answers 0
 
 
 def _answer(name: str) -> _Node:

@@ -20,7 +20,9 @@ ENOSYS: Final = 38
 EPROTONOSUPPORT: Final = 93
 ESOCKTNOSUPPORT: Final = 94
 EAFNOSUPPORT: Final = 97
-ALLOW: Final = 0  # a step's outcome that is not an errno
+# A step's outcomes that are no errno.
+ALLOW: Final = 0
+IGNORE: Final = -1  # the caller is told that it worked, and nothing is done
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -44,7 +46,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 pkey_alloc pkey_free pkey_mprotect map_shadow_stack membarrier""",
             "processes": """
                 fork vfork execve execveat exit exit_group wait4 waitid getpid getppid gettid getpgid getpgrp setpgid
-                getsid setsid getrusage times getpriority ioprio_get getrlimit setrlimit arch_prctl set_tid_address
+                getsid setsid getrusage times getpriority ioprio_get getrlimit arch_prctl set_tid_address
                 set_robust_list rseq rseq_slice_yield pidfd_open pidfd_send_signal""",
             "scheduling": """
                 sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_getattr sched_rr_get_interval
@@ -82,7 +84,7 @@ ABSENT: Final = frozenset({"clone3", "openat2"})
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One test of an argument; `outcome` (ALLOW or an errno) ends the check when it applies.
+    """One test of an argument; `outcome` (ALLOW, IGNORE or an errno) ends the check when it applies.
 
     It applies when the argument's low 32 bits (with `high` the upper 32 bits), and-ed with `mask`, are in `values`
     (with `unless`: are not). The half is chosen by what the kernel reads: an int parameter is its low half,
@@ -142,6 +144,9 @@ def _make_node(mode: int) -> tuple[Step, ...]:
 # Init is process 1 and has the guest's uid, so these would reach it (the deadline that init keeps could be starved, or its
 # limits lowered until it dies). 0 is the caller itself.
 _NOT_INIT: Final = _among(0, 1)
+# With RLIMIT_CORE at 1 no crash starts a helper of the host's (request.py says why); with another value it would. Programs that
+# lower it to 0 (ssh-agent, gpg, sudo) give up when they may not, so they are told that they did.
+_RLIMIT_CORE: Final = 4
 _SCHED_RESET_ON_FORK: Final = 0x40000000
 _ORDINARY: Final = (0, 3, 5)  # SCHED_OTHER, SCHED_BATCH, SCHED_IDLE: the caller's RLIMIT_RTPRIO may permit more
 
@@ -208,7 +213,13 @@ CHECKED: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
         "fchmodat2": (_no_set_id(2),),
         "mknod": _make_node(1),
         "mknodat": _make_node(2),
-        "prlimit64": (_NOT_INIT,),
+        "setrlimit": (_among(0, _RLIMIT_CORE, outcome=IGNORE),),
+        "prlimit64": (
+            _NOT_INIT,
+            _unless(1, _RLIMIT_CORE, outcome=ALLOW),
+            _unless(2, 0, outcome=IGNORE),  # a new value; without one it is read
+            _unless(2, 0, outcome=IGNORE, high=True),
+        ),
         "sched_setaffinity": (_NOT_INIT,),
         "sched_setparam": (_NOT_INIT,),
         "sched_setscheduler": (_NOT_INIT, _unless(1, *_ORDINARY, mask=~_SCHED_RESET_ON_FORK & 0xFFFFFFFF)),

@@ -9,17 +9,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from sandbox_native import paths
+from sandbox_native.descent import DIRECTORY, Descent
 from sandbox_native.errors import PolicyError, SetupError
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _REMEDY: Final = "name a directory of the host that the guest may change"
 _KERNEL: Final = ("/proc", "/sys", "/dev")
 _SHM: Final = "/dev/shm"
+_ITEM: Final = 400  # characters of a path, from its end, in an error
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Workspace:
         self.handed.over(self.fd)
 
     def close(self) -> None:
-        """Gives back what was handed over, and closes. Harmless when repeated."""
+        """Gives back what was handed over, and closes. Harmless when repeated. SetupError as of `Handed.back`."""
         fd, self.fd = self.fd, -1
         if fd < 0:
             return
@@ -67,7 +67,7 @@ def open_workspace(path: str) -> Workspace:
     """PolicyError when it is not a directory that can be read."""
     try:
         resolved = os.path.realpath(path, strict=True)
-        fd = os.open(resolved, _DIRECTORY)
+        fd = os.open(resolved, DIRECTORY)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise SetupError("workspace", error.errno, path, "the host has no descriptors left") from error
@@ -89,47 +89,51 @@ class Handed:
         _change(fd, self.owner, self.guest)
 
     def back(self, fd: int) -> None:
-        """What the guest has, its new files with it, becomes the owner's."""
+        """What the guest has, its new files with it, becomes the owner's. SetupError for the first that could not be given
+        back, after all the others were."""
         _change(fd, self.guest, self.owner)
 
 
 def _change(root: int, before: tuple[int, int], after: tuple[int, int]) -> None:
-    def one(name: str, parent: int | None, status: os.stat_result) -> None:
-        uid = after[0] if status.st_uid == before[0] else -1
-        gid = after[1] if status.st_gid == before[1] else -1
-        if uid == gid == -1:
-            return
-        if parent is None:
-            os.chown(root, uid, gid)
-        else:
-            os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
+    """Of the directory and every entry beneath, following no link and crossing into no other file system. No recursion, and few
+    descriptors: the guest chose the depth."""
+    first: SetupError | None = None
+    device = os.fstat(root).st_dev
+    waiting = [["."]]  # names, for each level that the walk is in
+    with Descent(root) as place:
+        while waiting:
+            name = waiting[-1].pop() if waiting[-1] else ""
+            try:
+                if not name:
+                    waiting.pop()
+                    if waiting:
+                        place.up()
+                elif _change_one(name, place.fd, device, before, after):
+                    place.down(name)
+                    waiting.append([])
+                    waiting[-1] = os.listdir(place.fd)
+            except OSError as error:
+                if name and error.errno == errno.ENOENT:  # somebody on the host removed it: nothing to change
+                    continue
+                first = first or _refused(error, place.path(name))
+                if not name:  # no way up
+                    break
+    if first is not None:
+        raise first
 
-    try:
-        one("", None, os.fstat(root))
-        _walk(root, one)
-    except OSError as error:
-        hint = "the owner of a file could not be changed"
-        raise SetupError("workspace", error.errno or 0, str(error.filename or ""), hint) from error
+
+def _change_one(name: str, parent: int, device: int, before: tuple[int, int], after: tuple[int, int]) -> bool:
+    """Whether it is a directory to go into."""
+    status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    if status.st_dev != device:
+        return False
+    uid = after[0] if status.st_uid == before[0] else -1
+    gid = after[1] if status.st_gid == before[1] else -1
+    if uid != -1 or gid != -1:
+        os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
+    return stat.S_ISDIR(status.st_mode)
 
 
-def _walk(fd: int, visit: Callable[[str, int, os.stat_result], None]) -> None:
-    """Every entry beneath, following no link and crossing into no other file system. No recursion: the guest chose the depth."""
-    device = os.fstat(fd).st_dev
-    stack: list[tuple[int, Iterator[str]]] = [(os.dup(fd), iter(os.listdir(fd)))]
-    try:
-        while stack:
-            parent, names = stack[-1]
-            name = next(names, None)
-            if name is None:
-                os.close(stack.pop()[0])
-                continue
-            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            if status.st_dev != device:
-                continue
-            visit(name, parent, status)
-            if stat.S_ISDIR(status.st_mode):
-                below = os.open(name, _DIRECTORY, dir_fd=parent)
-                stack.append((below, iter(os.listdir(below))))
-    finally:
-        for parent, _ in stack:
-            os.close(parent)
+def _refused(error: OSError, path: str) -> SetupError:
+    item = path.removeprefix("./").removesuffix("/")
+    return SetupError("workspace", error.errno or 0, item[-_ITEM:], "the owner of a file could not be changed")

@@ -68,7 +68,7 @@ def layer(result: Result, name: str) -> Layer:
 
 def tree_is_gone(word: str) -> bool:
     """Whether no process of the machine has this word in its command line, seen from outside."""
-    return not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if word.encode() in command_line(int(pid))]
+    return not any(word.encode() in command_line(int(pid)).split(b"\0") for pid in filter(str.isdigit, os.listdir("/proc")))
 
 
 def command_line(pid: int) -> bytes:

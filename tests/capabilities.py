@@ -112,6 +112,10 @@ def _idmap() -> str | None:
     return _root() or _kernel(5, 12)
 
 
+def _numpy() -> str | None:
+    return None if _answers("/usr/bin/python3", "-c", "import numpy") else "the system's Python has none"
+
+
 def _x86_64() -> str | None:
     return None if platform.machine() == "x86_64" else f"this is {platform.machine()}"
 
@@ -125,6 +129,7 @@ _PROBES: dict[str, Callable[[], str | None]] = {
     "cgroup2": _cgroup2,
     "no_cgroup": _no_cgroup,
     "idmap": _idmap,
+    "numpy": _numpy,
     "x86_64": _x86_64,
 }
 

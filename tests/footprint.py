@@ -72,16 +72,38 @@ def _children() -> frozenset[str]:
 
 
 def _processes() -> frozenset[str]:
-    """Launchers and what they forked: all have the argv that the host gave the launcher."""
-    found = set()
+    """Launchers and what they forked, but those of other hosts that live: all have the argv that a launcher is given."""
+    parents = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             name = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
+            if name.startswith(PREFIX):
+                parents[pid] = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if name.startswith(PREFIX):
-            found.add(f"{pid} {name}")
-    return frozenset(found)
+    others = _held_by_others() if parents else frozenset()
+    return frozenset(pid for pid in parents if _launcher_of(pid, parents) not in others)
+
+
+def _launcher_of(pid: str, parents: dict[str, str]) -> str:
+    while parents[pid] in parents:
+        pid = parents[pid]
+    return pid
+
+
+def _held_by_others() -> frozenset[str]:
+    """The processes that some other process holds a pidfd of, as each host does of its launchers."""
+    held = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if pid == str(os.getpid()):
+            continue
+        try:
+            for number in os.listdir(f"/proc/{pid}/fdinfo"):
+                lines = Path(f"/proc/{pid}/fdinfo/{number}").read_text().splitlines()
+                held.update(line.split()[1] for line in lines if line.startswith("Pid:"))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return frozenset(held)
 
 
 def _groups() -> frozenset[str]:

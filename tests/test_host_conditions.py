@@ -242,7 +242,8 @@ def test_a_group_that_is_no_more_writable_is_a_setup_error(guest: Guests) -> Non
 
 def removed(group: Path) -> bool:
     try:
-        group.rmdir()
+        for path in (*group.glob("*/"), group):
+            path.rmdir()
     except OSError:
         return not group.exists()
     return True

@@ -31,7 +31,7 @@ def resident_kib() -> int:
 
 def slots_groups() -> int:
     parents = {path.parent if path.name == "host" else path for path in own_groups().values()}
-    return sum(len(list(path.rglob("slot-*"))) for path in parents)
+    return sum(len(list(path.glob(f"sandbox-native-{os.getpid()}-*/slot-*"))) for path in parents)
 
 
 def held() -> dict[str, object]:

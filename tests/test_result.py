@@ -163,7 +163,27 @@ def test_to_dict_as_a_whole() -> None:
 
 @given(stdout=st.binary(), stderr=st.text().map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_bytes_survive_json_whatever_they_are(stdout: bytes, stderr: bytes) -> None:
-    shown = json.loads(json.dumps(result(stdout=stdout, stderr=stderr, files={"n\udcff": stdout}).to_dict()))
+    shown = json.loads(json.dumps(result(stdout=stdout, stderr=stderr, files={"n": stdout}).to_dict()))
     assert data_of(shown["stdout"]) == stdout
     assert data_of(shown["stderr"]) == stderr
-    assert data_of(shown["files"]["n\udcff"]) == stdout
+    assert data_of(shown["files"]["n"]) == stdout
+
+
+NAMES = st.lists(st.binary(min_size=1), max_size=4, unique=True)
+
+
+@given(NAMES, NAMES)
+def test_names_are_json_for_every_encoder_and_stay_apart(kept: list[bytes], refused: list[bytes]) -> None:
+    files = {name.decode("utf-8", "surrogateescape"): name for name in kept}
+    whole = result(files=files, files_refused={name.decode("utf-8", "surrogateescape"): "a link" for name in refused})
+    shown = json.loads(json.dumps(whole.to_dict(), ensure_ascii=False).encode())
+    assert [data_of(data) for data in shown["files"].values()] == kept
+    assert len(shown["files_refused"]) == len(refused)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("out/é.txt", "out/é.txt"), ("n\udcff", "n\\xff"), ("n\\xff", "n\\\\xff"), ("a\\b", "a\\\\b")]
+)
+def test_names_as_they_are_shown(name: str, shown: str) -> None:
+    whole = result(files={name: b""}, files_refused={name: "a link"}).to_dict()
+    assert (list(whole["files"]), list(whole["files_refused"])) == ([shown], [shown])

@@ -19,6 +19,7 @@ from sandbox_native.seccomp import AUDIT_ARCH_AARCH64, AUDIT_ARCH_X86_64, RET_AL
 
 I386, ARM = 0x40000003, 0x40000028
 EPERM, EINVAL, ENOSYS, EPROTO, ESOCKT, EAF = (0x50000 | number for number in (1, 22, 38, 93, 94, 97))
+IGNORED = 0x50000
 X32 = 0x40000000
 
 NATIVE = lib.sn_audit_arch()
@@ -65,6 +66,10 @@ def namespaces(flags: int) -> int:
     return unless(flags >> 32 != 0 or flags & 0x7E020080 != 0)
 
 
+def prlimit(pid: int, resource: int, new: int) -> int:
+    return EPERM if pid == 1 else unless(resource == 4 and new != 0, IGNORED)
+
+
 EXPECTED: dict[str, Callable[..., int]] = {
     "clone": lambda flags, *_: namespaces(flags),
     "unshare": lambda flags, *_: unless(flags & ~0x40600 != 0),
@@ -85,7 +90,9 @@ EXPECTED: dict[str, Callable[..., int]] = {
     "sched_setscheduler": lambda pid, policy, *_: unless(low(pid) == 1 or low(policy) & ~X32 not in (0, 3, 5)),
     "setpriority": lambda which, who, *_: unless(low(which) == 2 or low(who) == 1),
     "ioprio_set": lambda which, who, *_: unless(low(which) == 3 or low(who) == 1),
-    **{name: lambda pid, *_: unless(low(pid) == 1) for name in ("sched_setaffinity", "sched_setparam", "prlimit64")},
+    **{name: lambda pid, *_: unless(low(pid) == 1) for name in ("sched_setaffinity", "sched_setparam")},
+    "setrlimit": lambda resource, *_: unless(low(resource) == 4, IGNORED),
+    "prlimit64": lambda pid, resource, new, *_: prlimit(low(pid), low(resource), new),
 }
 
 

@@ -25,6 +25,7 @@ FILTER = seccomp.filter_bytes(NUMBERS, NATIVE)
 ALL = 0xFFFFFFFFFFFFFFFF
 EPERM, EBADF, EFAULT, EINVAL, ENOSYS, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EAFNOSUPPORT = 1, 9, 14, 22, 38, 93, 94, 97
 WORKS = 0
+CORE, NOFILE = 4, 7  # RLIMIT_
 TIOCSTI, TIOCLINUX, TIOCGWINSZ = 0x5412, 0x541C, 0x5413
 NEWUSER, NEWUTS, NEWCGROUP, NEWTIME, FILES = 0x10000000, 0x4000000, 0x2000000, 0x80, 0x400
 AT_FDCWD = -100 & ALL
@@ -77,7 +78,15 @@ ANSWERS = [
     ("mknodat", (AT_FDCWD, 0, 0o10644, 0), EFAULT),
     ("sched_setaffinity", (1, 0, 0), EPERM),
     ("prlimit64", (1, 0, 0, 0), EPERM),
+    ("prlimit64", (1, CORE, 0, 0), EPERM),
     ("prlimit64", (0, 0, 0, 0), WORKS),
+    ("prlimit64", (0, NOFILE, 1, 0), EFAULT),
+    ("prlimit64", (0, CORE, 1, 0), WORKS),  # as if: there is nothing at address 1
+    ("prlimit64", (0, CORE | 1 << 32, 1 << 32, 0), WORKS),
+    ("prlimit64", (0, CORE, 0, 1), EFAULT),  # reading does what it always did
+    ("setrlimit", (NOFILE, 1), EFAULT),
+    ("setrlimit", (CORE, 1), WORKS),
+    ("getrlimit", (CORE, 1), EFAULT),
     ("setpriority", (2, 1000, 19), EPERM),
     ("unshare", (FILES,), WORKS),
     ("close_range", (900, 0xFFFFFFFF, 2), WORKS),

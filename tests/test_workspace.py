@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import boxes
 import pytest
 from running import sh
 
@@ -194,3 +196,57 @@ def test_what_is_readable_for_root_only_stays_unreadable(tmp_path: Path) -> None
         result = sandbox.run(sh("cat /mnt/ro/open; cat /mnt/ro/secret; echo 1 > /mnt/ro/new; echo 1 > /mnt/ro/open"))
     assert result.stdout == b"open"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["open", "secret"]
+
+
+@pytest.mark.needs("root")
+def test_owners_are_changed_back_however_deep_the_guest_went(without_idmap: Path) -> None:
+    script = "i=0; while [ $i -lt 400 ]; do mkdir d; cd d; : > file; i=$((i + 1)); done; touch /workspace/last"
+
+    def work() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+        with Sandbox(Policy.strict(workspace_owner="chown")) as sandbox:
+            assert sandbox.run(sh(script), workspace=without_idmap).ok
+            assert sandbox.run(sh("true"), workspace=without_idmap).ok  # there and back again
+
+    boxes.in_a_host(work)
+    found = list(without_idmap.rglob("*"))
+    assert len(found) == 801
+    assert {path.lstat().st_uid for path in found} == {0}
+
+
+@pytest.fixture
+def stuck(without_idmap: Path) -> Iterator[Callable[[Sandbox], None]]:
+    """Makes `aside/file`, which is the guest's already and of which nobody can change the owner, and other files beside it."""
+    aside = without_idmap / "aside"
+
+    def make(sandbox: Sandbox) -> None:
+        guest = sandbox._backend._ground.plan.identity.box_uid  # type: ignore[attr-defined]
+        aside.mkdir()
+        (aside / "file").touch()
+        os.chown(aside / "file", guest, guest)
+        os.chown(aside, 4321, 4321)
+        subprocess.run(["mount", "--bind", str(aside), str(aside)], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(aside)], check=True)
+
+    yield make
+    subprocess.run(["umount", str(aside)], check=True)
+
+
+@pytest.mark.needs("root")
+def test_what_cannot_be_given_back_is_named_after_the_rest_was(stuck: Callable[[Sandbox], None], without_idmap: Path) -> None:
+    with Sandbox(Policy.strict(workspace_owner="chown")) as sandbox:
+        stuck(sandbox)
+        for _ in range(3):
+            with pytest.raises(SetupError) as caught:
+                sandbox.run(sh("mkdir -p a z/z; touch a/1 z/z/1 0 ~"), workspace=without_idmap)
+            assert (caught.value.stage, caught.value.errno, caught.value.item) == ("workspace", errno.EROFS, "aside/file")
+        with sandbox.spawn(["/bin/true"], workspace=without_idmap) as process:
+            for _ in range(2):
+                with pytest.raises(SetupError, match="aside/file"):
+                    process.wait()
+        assert sandbox._backend._engine._count == 2  # type: ignore[attr-defined]  # every slot came back
+        left_running = sandbox.spawn(["/bin/sleep", "60"], workspace=without_idmap)
+    with pytest.raises(SetupError, match="aside/file"):
+        left_running.wait()
+    others = [path for path in without_idmap.rglob("*") if "aside" not in path.parts]
+    assert {path.lstat().st_uid for path in others} == {0}

@@ -228,30 +228,36 @@ class LinuxBox:
         if self.turns.mine:  # a signal handler of the thread that pumps
             return
         with self.turns:
-            try:
-                if self._raw.state == lib.SN_BOX_RUNNING:
-                    self.pump_to_end()
-                if self._raw.state == lib.SN_BOX_DONE:
-                    self.result()
-            except SandboxError as error:  # kept for whoever asks
-                self._error = error
-        self.close()
+            for step in (self._finish, self.close):
+                try:
+                    step()
+                except SandboxError as error:  # kept for whoever asks
+                    self._error = error
+
+    def _finish(self) -> None:
+        if self._raw.state == lib.SN_BOX_RUNNING:
+            self.pump_to_end()
+        if self._raw.state == lib.SN_BOX_DONE:
+            self.result()
 
     def close(self) -> None:
         if os.getpid() != self._pid:  # a forked child of the host that has not come to `abandon` yet
             return
-        with self._closing:
-            if self._give_back is None:
-                return
-            # A Ctrl-C in between leaves it to __del__, which starts again: every step is harmless when repeated.
-            lib.sn_box_close(self._raw)
-            try:
-                if self._workspace is not None:
-                    self._workspace.close()
-            finally:
-                give_back, self._give_back = self._give_back, None
-        if give_back is not None:
-            give_back(self, not self._slot_failed)
+        give_back = None
+        try:
+            with self._closing:
+                if self._give_back is None:
+                    return
+                # A Ctrl-C in between leaves it to __del__, which starts again: every step is harmless when repeated.
+                lib.sn_box_close(self._raw)
+                try:
+                    if self._workspace is not None:
+                        self._workspace.close()
+                finally:
+                    give_back, self._give_back = self._give_back, None
+        finally:
+            if give_back is not None:
+                give_back(self, not self._slot_failed)
 
     def __del__(self) -> None:
         """Nobody waits for it any more, or a Ctrl-C came before anybody could close it."""

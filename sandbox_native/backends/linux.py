@@ -11,7 +11,8 @@ import os
 import resource
 import threading
 import weakref
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.base import Job
@@ -39,6 +40,7 @@ _RLIMITS: Final = {
 _NS: Final = 1_000_000_000
 _KNOWN_REQUESTS: Final = 64
 _TRIES: Final = 3
+_T = TypeVar("_T")
 
 
 class LinuxBackend:
@@ -72,28 +74,30 @@ class LinuxBackend:
     # ---- every run ----
 
     def run(self, job: Job) -> Result:
-        """A slot that died while it was idle (a guest before filled its group) costs a second try, not the run."""
-        for left in reversed(range(_TRIES)):
-            box = self.start(job)
+        def whole(box: LinuxBox) -> Result:
             try:
                 with box.turns:
                     box.pump_to_end()
                     return box.result()
-            except SetupError as error:
-                # What was read from a descriptor of the caller's is gone.
-                if not left or job.stdin.fd >= 0 or not box.slot.engine.slot_was_dead(error):
-                    raise
             finally:
                 box.close()
-        raise AssertionError
+
+        return self._tried(job, whole)
 
     def start(self, job: Job) -> LinuxBox:
+        return self._tried(job, lambda box: box)
+
+    def _tried(self, job: Job, use: Callable[[LinuxBox], _T]) -> _T:
+        """A slot that died while it was idle (a guest before filled its group) costs a second try, not the run."""
         for left in reversed(range(_TRIES)):
-            engine = self._engine
+            engine, box = self._engine, None
             try:
-                return self._start_once(job)
+                box = self._start_once(job)
+                return use(box)
             except SetupError as error:
-                if not left or engine is None or not engine.slot_was_dead(error):
+                engine = engine if box is None else box.slot.engine
+                gone = box is not None and job.stdin.fd >= 0  # what was read from a descriptor of the caller's
+                if not left or gone or engine is None or not engine.slot_was_dead(error):
                     raise
         raise AssertionError
 

@@ -38,7 +38,7 @@ def open_engine(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Eng
 def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, Ground]:
     features = probe()
     _require(features)
-    hierarchy = _hierarchy(cgroup, os.getpid())
+    hierarchy = control_groups(cgroup)
     rung = _rung(hierarchy, policy)
     plan = _plan(policy, limits, features)
     group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
@@ -78,6 +78,11 @@ def _plan(policy: Policy, limits: Limits, features: Features) -> Plan:
 def _make_group(hierarchy: Hierarchy, identity: Identity) -> Group:
     sweep(hierarchy)
     return make_group(hierarchy, box_uid=identity.box_uid if identity.root else None)
+
+
+def control_groups(cgroup: str | None = None) -> Hierarchy:
+    """Where this process may make groups; below `cgroup` if that is given."""
+    return _hierarchy(cgroup, os.getpid())
 
 
 @functools.lru_cache(maxsize=8)
