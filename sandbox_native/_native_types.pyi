@@ -58,6 +58,8 @@ class Plan(CData):
     workspace_at: int
     enter_at: int
     tmp_bytes: int
+    inotify_instances: int
+    reserved: int
 
 class Rlimit(CData):
     resource: int

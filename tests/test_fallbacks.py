@@ -1,4 +1,4 @@
-"""The ways round what an older kernel or a stricter container lacks: one call of the whole launcher answers an errno, everything else is real.
+"""The ways round what an older kernel or a stricter container lacks: one call of the launcher answers an errno, the rest is real.
 
 Each combination ends in a true receipt or in a refusal that names what is missing.
 """
