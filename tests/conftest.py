@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -17,6 +18,12 @@ from footprint import Footprint, left_behind
 
 PROBES = Path(__file__).parent / "probes"
 FORK_EXEC_SECONDS = 0.0006  # start, end and wait of /bin/true on the idle machine where the time bounds were set
+
+
+def pytest_sessionstart() -> None:
+    """Started in the background (nohup, a service) SIGINT is ignored, and tests of Ctrl-C would wait for ever."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _require(name: str) -> None:

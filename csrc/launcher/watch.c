@@ -109,6 +109,8 @@ static void check_cpu(struct state *state, uint64_t now)
 {
 	const struct sn_request *request = state->watch->request;
 	uint64_t used = cpu_used(state->watch);
+	if (used >= request->cpu_ns && !cgroup_has_cpu(state->watch->gauges))
+		used = earliest(used, cpu_used(state->watch)); /* a child that is reaped while we look may be seen twice */
 	if (used >= request->cpu_ns) {
 		end_tree(state, SN_BY_CPU);
 		return;
