@@ -116,6 +116,16 @@ def _numpy() -> str | None:
     return None if _answers("/usr/bin/python3", "-c", "import numpy") else "the system's Python has none"
 
 
+def _workspace() -> str | None:
+    """Host directories come back owned by the caller: root needs idmapped mounts for it."""
+    return None if os.geteuid() else _kernel(5, 12)
+
+
+def _process_limit() -> str | None:
+    """RLIMIT_NPROC counts for each user namespace since 5.14."""
+    return _cgroup() and _kernel(5, 14)
+
+
 def _x86_64() -> str | None:
     return None if platform.machine() == "x86_64" else f"this is {platform.machine()}"
 
@@ -130,8 +140,16 @@ _PROBES: dict[str, Callable[[], str | None]] = {
     "no_cgroup": _no_cgroup,
     "idmap": _idmap,
     "numpy": _numpy,
+    "workspace": _workspace,
+    "process_limit": _process_limit,
     "x86_64": _x86_64,
 }
+
+
+def not_held() -> set[str]:
+    """Layers that this machine and user cannot hold whatever the rung, so that a true receipt says so."""
+    lost = {"groups"} if os.geteuid() and os.getgroups() else set()  # only root can give up its own
+    return lost | ({"processes"} if missing("process_limit") else set())
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,8 +50,16 @@ def launchers() -> list[int]:
 
 
 def kill_all(pids: list[int]) -> None:
+    """And they are dead when this returns."""
     for pid in pids:
         try:
-            os.kill(pid, signal.SIGKILL)
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+            select.select([fd], [], [])
         except ProcessLookupError:
             pass
+        finally:
+            os.close(fd)

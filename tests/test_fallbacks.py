@@ -90,3 +90,11 @@ def test_what_has_no_way_round_is_refused_before_anything_runs(without: Without,
     with pytest.raises((sn.UnsupportedError, sn.SetupError)) as caught, sn.Sandbox() as sandbox:
         sandbox.run(["/bin/true"])
     assert "doctor" in str(caught.value) or isinstance(caught.value, sn.UnsupportedError)
+
+
+def test_a_workspace_is_nosuid_and_nodev_without_mount_setattr(without: Without, tmp_path: Path) -> None:
+    without("mount_setattr", errno.ENOSYS)
+    with sn.Sandbox(sn.Policy.strict(workspace_owner="chown")) as sandbox:
+        result = sandbox.run(sh("grep ' /workspace ' /proc/self/mountinfo | tail -n 1; touch made"), workspace=tmp_path)
+    assert {"rw", "nosuid", "nodev"} <= set(result.text.split()[5].split(","))
+    assert (os.listdir(tmp_path), (tmp_path / "made").stat().st_uid) == (["made"], os.geteuid())

@@ -212,6 +212,7 @@ def test_an_address_space_that_is_refused_is_the_real_exit_with_a_hint(box: Sand
 
 
 @pytest.mark.kernel
+@pytest.mark.needs("process_limit")
 @pytest.mark.parametrize("words", ["fork 100", "threads 100"])
 def test_the_process_limit_counts_processes_and_threads(words: str, box: Sandbox) -> None:
     result = box.run(verbs(words), limits=Limits(processes=20))

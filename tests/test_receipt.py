@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
+from capabilities import not_held
 from running import sh
 
 from sandbox_native import Layer, Limits, Policy, Rung, Sandbox, UnsupportedError
@@ -111,8 +111,7 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 def test_every_layer_that_was_asked_for_held(sandbox: Sandbox) -> None:
     enforcement = sandbox.run(sh("true")).enforcement
     lost = {layer.name for layer in enforcement.layers if layer.held is False}
-    own_groups = {"groups"} if os.geteuid() and os.getgroups() else set()  # only root can give them up
-    assert lost == own_groups | (set() if enforcement.rung is Rung.FULL else {"control_group"})
+    assert lost == not_held() | (set() if enforcement.rung is Rung.FULL else {"control_group"})
     asked = {layer.name for layer in enforcement.layers if layer.held}
     assert ("seccomp" in asked) == (sandbox.policy.preset == "strict")
     assert {"user", "mount", "pid", "ipc", "uts", "net", "root", "proc", "capabilities", "no_new_privs", "memory"} <= asked

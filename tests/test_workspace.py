@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
 
 
 @pytest.fixture
-def sandbox() -> Iterator[Sandbox]:
+def sandbox(needs: Callable[[str], None]) -> Iterator[Sandbox]:
+    needs("workspace")
     with Sandbox() as made:
         yield made
 

@@ -44,7 +44,8 @@ static int box_fill(const struct plan *plan, const struct request *request, stru
 	/* Before a host directory covers the private workspace: what is resized must be ours. */
 	if (request->head.tmp_bytes != plan->head->tmp_bytes && mount_resize(plan, request->head.tmp_bytes, why))
 		return -1;
-	if (request->workspace >= 0 && mount_attach(request->workspace, plan_text(plan, plan->head->workspace_at), why))
+	const char *workspace = plan_text(plan, plan->head->workspace_at);
+	if (request->workspace >= 0 && (mount_attach(request->workspace, workspace, why) || remount_safe(workspace, why)))
 		return -1;
 	return request_place_files(plan, request, why);
 }

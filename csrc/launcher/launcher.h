@@ -59,6 +59,7 @@ int mount_attach(int mount, const char *target, struct sn_failure *why);
 int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held, struct sn_failure *why);
 int mount_resize(const struct plan *plan, uint64_t tmp_bytes, struct sn_failure *why);
 int remount_tree(const char *mountinfo, const char *top, unsigned long flags, bool recursive, struct sn_failure *why);
+int remount_safe(const char *path, struct sn_failure *why);
 int root_build(struct plan *plan, struct sn_failure *why);
 
 /* netns.c */

@@ -40,8 +40,8 @@ static bool same_file(int fd, uint64_t device, uint64_t inode)
 	return !fstat(fd, &found) && found.st_dev == device && found.st_ino == inode;
 }
 
-/* Flags and owner map of a detached tree. ENOSYS before Linux 5.12: the template then sets the flags after attaching (remount.c);
- * a map of owners cannot be had. */
+/* Flags and owner map of a detached tree. ENOSYS before Linux 5.12: whoever attaches the tree then sets the flags (remount.c); a map of
+ * owners cannot be had, and a tree for one run is never read-only. */
 static int set_attributes(struct plan *plan, int tree, const char *path, uint32_t flags, struct sn_failure *why)
 {
 	struct mount_attr attr = {.attr_set = attributes(flags)};
@@ -55,7 +55,7 @@ static int set_attributes(struct plan *plan, int tree, const char *path, uint32_
 		return 0;
 	unsigned recursive = flags & SN_OP_NORECURSE ? 0 : TREE_RECURSIVE;
 	long result = sys(NR_mount_setattr, tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr);
-	if (result == -ENOSYS && !(attr.attr_set & MOUNT_ATTR_IDMAP) && plan->building)
+	if (result == -ENOSYS && !(attr.attr_set & MOUNT_ATTR_IDMAP) && (plan->building || !(flags & SN_OP_RDONLY)))
 		return 0;
 	if (result < 0)
 		return fail(why, attr.attr_set & MOUNT_ATTR_IDMAP ? SN_STAGE_IDMAP : SN_STAGE_MOUNT, result, path);

@@ -1,5 +1,5 @@
 /* Before Linux 5.12 there is no mount_setattr: flags are set on a tree after it is attached, mount by mount, as mountinfo lists
- * them. Run by the template only, while nobody else is in its mount namespace. Owner maps cannot be had this way.
+ * them. Run by the template and by init, while nobody else is in the mount namespace. Owner maps cannot be had this way.
  *
  * In a user namespace the flags that a mount has already are locked: they are kept, since taking one away is refused.
  */
@@ -77,6 +77,16 @@ static bool is_beneath(const char *path, const char *top)
 {
 	size_t length = strlen(top);
 	return !strncmp(path, top, length) && (path[length] == 0 || path[length] == '/');
+}
+
+/* A host directory that init has attached: on an old kernel it came without its flags. */
+int remount_safe(const char *path, struct sn_failure *why)
+{
+	unsigned long safe = MS_NOSUID | MS_NODEV, has = present(path);
+	if ((has & safe) == safe)
+		return 0;
+	long result = sys(SYS_mount, NULL, path, NULL, MS_REMOUNT | MS_BIND | safe | has, NULL);
+	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, path) : 0;
 }
 
 /* `top`: where the tree was attached, as this process names it. */
