@@ -206,7 +206,7 @@ def test_owners_are_changed_back_however_deep_the_guest_went(without_idmap: Path
     def work() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
         with Sandbox(Policy.strict(workspace_owner="chown")) as sandbox:
-            assert sandbox.run(sh(script), workspace=without_idmap).ok
+            assert sandbox.run(sh(script), workspace=without_idmap, limits=Limits(wall_seconds=600)).ok
             assert sandbox.run(sh("true"), workspace=without_idmap).ok  # there and back again
 
     boxes.in_a_host(work)

@@ -254,7 +254,7 @@ struct sn_report {
 	uint32_t ended_by;
 	int32_t wait_status; /* of the main process, as wait4 gives it */
 	uint64_t wall_ns;
-	uint64_t cpu_ns, user_ns, system_ns;       /* of the control group, else 0 */
+	uint64_t cpu_ns, user_ns, system_ns;       /* of the control group; without one the most that was sampled or reaped, 0, 0 */
 	uint64_t rusage_user_ns, rusage_system_ns; /* of what init reaped, their reaped children included */
 	uint64_t maxrss_bytes;  /* largest single process */
 	uint64_t sampled_bytes; /* largest sampled sum of anonymous and shared memory, 0: never sampled */

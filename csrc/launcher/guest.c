@@ -82,9 +82,10 @@ static int execute(struct guest *guest)
 static __attribute__((noreturn, noinline)) void guest_main(struct guest *guest)
 {
 	if (session(guest) || cpu_group(guest) || cgroup_namespace(guest) ||
-	    limits_apply(&guest->request->head, &guest->rlimits_kept, &guest->held, &guest->why) ||
+	    limits_apply(&guest->request->head, false, &guest->rlimits_kept, &guest->held, &guest->why) ||
 	    creds_drop(&guest->held, &guest->why) ||
 	    seccomp_install(guest->plan, &guest->listener, &guest->held, &guest->why) || descriptors(guest) ||
+	    limits_apply(&guest->request->head, true, &guest->rlimits_kept, &guest->held, &guest->why) ||
 	    signals(guest) || execute(guest))
 		sys(SYS_exit_group, 127);
 	__builtin_unreachable();

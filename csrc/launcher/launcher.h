@@ -95,7 +95,7 @@ uint32_t sample_processes(void); /* but for init; zombies count */
 /* creds.c, limits.c, seccomp.c: layers that the guest carries */
 int creds_prepare(uint32_t *held, struct sn_failure *why);
 int creds_drop(uint32_t *held, struct sn_failure *why);
-int limits_apply(const struct sn_request *request, uint64_t *kept, uint32_t *held, struct sn_failure *why);
+int limits_apply(const struct sn_request *request, bool late, uint64_t *kept, uint32_t *held, struct sn_failure *why);
 int seccomp_install(const struct plan *plan, int *listener, uint32_t *held, struct sn_failure *why);
 long seccomp_read(int listener, struct sn_report *report);
 

@@ -16,10 +16,13 @@ struct rlimit64_raw {
 	uint64_t soft, hard;
 };
 
-int limits_apply(const struct sn_request *request, uint64_t *kept, uint32_t *held, struct sn_failure *why)
+/* The number of descriptors comes last (`late`): until then the guest's first steps need some of their own. */
+int limits_apply(const struct sn_request *request, bool late, uint64_t *kept, uint32_t *held, struct sn_failure *why)
 {
 	for (uint32_t i = 0; i < request->rlimit_count; i++) {
 		const struct sn_rlimit *limit = &request->rlimits[i];
+		if ((limit->resource == RLIMIT_NOFILE) != late)
+			continue;
 		struct rlimit64_raw value = {limit->value, limit->value}, old;
 		long result = sys(SYS_prlimit64, 0, limit->resource, &value, NULL);
 		if (result == -EPERM && limit->flags & SN_RLIMIT_KEEP && sys(SYS_prlimit64, 0, limit->resource, NULL, &old) == 0) {
@@ -31,6 +34,6 @@ int limits_apply(const struct sn_request *request, uint64_t *kept, uint32_t *hel
 			return fail(why, SN_STAGE_RLIMIT, result,
 				    limit->resource < sizeof names / sizeof *names ? names[limit->resource] : "unknown");
 	}
-	*held |= SN_HELD_RLIMITS;
+	*held |= late ? SN_HELD_RLIMITS : 0;
 	return 0;
 }

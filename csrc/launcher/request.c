@@ -21,10 +21,11 @@ static const char **take_strings(const char **at, const char *end, uint32_t coun
 {
 	const char **first = *room;
 	for (uint32_t i = 0; i < count; i++) {
-		if (*at >= end)
+		const char *nul = *at < end ? memchr(*at, 0, (size_t)(end - *at)) : NULL;
+		if (!nul)
 			return NULL;
 		*(*room)++ = *at;
-		*at = (const char *)memchr(*at, 0, (size_t)(end - *at)) + 1;
+		*at = nul + 1;
 	}
 	*(*room)++ = NULL;
 	return first;
@@ -34,7 +35,7 @@ static int unpack(struct request *request, const char *body, struct sn_failure *
 {
 	const struct sn_request *head = &request->head;
 	const char *at = body, *end = body + head->body_bytes;
-	if (!head->body_bytes || end[-1] || head->candidates + head->argc + head->envc > head->body_bytes)
+	if (head->candidates + head->argc + head->envc > head->body_bytes)
 		return bad(why, "body");
 	size_t size = ((size_t)head->candidates + head->argc + head->envc + 4) * sizeof(char *);
 	long room_at = sys_map(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -127,10 +128,12 @@ int request_place_files(const struct plan *plan, const struct request *request, 
 	long result = sys(SYS_chdir, plan_text(plan, plan->head->workspace_at));
 	if (result < 0)
 		return fail(why, SN_STAGE_FILES, result, plan_text(plan, plan->head->workspace_at));
-	const char *at = request->file_records;
+	const char *at = request->file_records, *end = request->cwd + request->head.body_bytes;
 	for (uint32_t i = 0; i < request->head.files; i++) {
 		const struct sn_file *file = (const void *)at;
 		const char *name = at + sizeof *file, *data = name + file->name_bytes;
+		if (data > end || file->size > (uint64_t)(end - data))
+			return bad(why, "file records");
 		if (place_file(request, file, name, data, why))
 			return -1;
 		at += (sizeof *file + file->name_bytes + file->size + 7) & ~(uint64_t)7;

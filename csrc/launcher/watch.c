@@ -71,24 +71,6 @@ static uint32_t reap(struct state *state, bool all)
 	return otherwise;
 }
 
-/* Those alive are counted before: the children of a guest that ignores SIGCHLD vanish without a word. Zombies are in that count and
- * fall to init, which sees how they really ended. */
-static void end_tree(struct state *state, uint32_t ended_by)
-{
-	struct sn_report *report = state->watch->report;
-	report->ended_by = ended_by;
-	report->wall_ns = clock_ns(CLOCK_MONOTONIC) - state->watch->started_ns;
-	if (sys(SYS_kill, -1, 0) >= 0) { /* ESRCH, the rule: nobody is left */
-		uint32_t there = sample_processes();
-		sys(SYS_kill, -1, SIGKILL);
-		uint32_t otherwise = reap(state, true);
-		report->killed = there > otherwise ? there - otherwise : 0;
-	} else {
-		reap(state, true);
-	}
-	state->tree_ended = true;
-}
-
 static uint64_t reaped_cpu(const struct sn_report *report)
 {
 	return report->rusage_user_ns + report->rusage_system_ns;
@@ -104,13 +86,45 @@ static uint64_t cpu_used(const struct watch *watch)
 	return used > own ? used - own : 0;
 }
 
+/* Without a group: a child that is reaped while we look may be seen twice, so the lower of two looks is the truth, and is kept: the
+ * time of children whose parent ignores SIGCHLD is gone when they are. */
+static uint64_t cpu_sampled(const struct watch *watch)
+{
+	uint64_t first = cpu_used(watch), used = earliest(first, cpu_used(watch));
+	if (used > watch->report->cpu_ns)
+		watch->report->cpu_ns = used;
+	return used;
+}
+
+/* Those alive are counted before: the children of a guest that ignores SIGCHLD vanish without a word. Zombies are in that count and
+ * fall to init, which sees how they really ended. */
+static void end_tree(struct state *state, uint32_t ended_by)
+{
+	struct sn_report *report = state->watch->report;
+	report->ended_by = ended_by;
+	report->wall_ns = clock_ns(CLOCK_MONOTONIC) - state->watch->started_ns;
+	if (sys(SYS_kill, -1, 0) >= 0) { /* ESRCH, the rule: nobody is left */
+		if (!cgroup_has_cpu(state->watch->gauges))
+			cpu_sampled(state->watch);
+		uint32_t there = sample_processes();
+		sys(SYS_kill, -1, SIGKILL);
+		uint32_t otherwise = reap(state, true);
+		report->killed = there > otherwise ? there - otherwise : 0;
+	} else {
+		reap(state, true);
+	}
+	if (!cgroup_has_cpu(state->watch->gauges) && reaped_cpu(report) > report->cpu_ns)
+		report->cpu_ns = reaped_cpu(report);
+	state->tree_ended = true;
+}
+
 /* Sleeps as long as the rest of the budget must last when every core is used. */
 static void check_cpu(struct state *state, uint64_t now)
 {
 	const struct sn_request *request = state->watch->request;
 	uint64_t used = cpu_used(state->watch);
 	if (used >= request->cpu_ns && !cgroup_has_cpu(state->watch->gauges))
-		used = earliest(used, cpu_used(state->watch)); /* a child that is reaped while we look may be seen twice */
+		used = cpu_sampled(state->watch);
 	if (used >= request->cpu_ns) {
 		end_tree(state, SN_BY_CPU);
 		return;
