@@ -105,7 +105,7 @@ class Report(CData):
     held: int
     forbidden_arch: int
     forbidden_nr: int
-    pid: int
+    reserved: int
     failure: Failure
 
 class Probes(CData):

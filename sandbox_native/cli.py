@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from sandbox_native import Limits, Overflow, Policy, SandboxError, __version__
+from sandbox_native import Limits, Overflow, Policy, PolicyError, SandboxError, __version__
 from sandbox_native.clirun import Job, error_object, exit_status_of_error, run_job
 from sandbox_native.units import parse_bytes, parse_seconds
 
@@ -54,7 +54,29 @@ def _unit(parse: Callable[[str], float]) -> Callable[[str], float]:
 def _shown(text: str) -> str | tuple[str, str]:
     """P, or P:Q for the host's P shown at Q."""
     host, colon, inside = text.partition(":")
+    host = _from_here(host)
     return (host, inside) if colon else host
+
+
+def _from_here(path: str) -> str:
+    """A path of the host as the API takes it. The first ``..`` lead up from where we are, which is no link; others stay."""
+    if not path or path.startswith(("/", "~")):  # the API says what is wrong with ~, which a shell would have replaced
+        return path
+    place, rest = os.getcwd(), path
+    while rest == ".." or rest.startswith(("../", "./")):
+        first, _, rest = rest.partition("/")
+        rest = rest.lstrip("/")
+        place = os.path.dirname(place) if first == ".." else place
+    return os.path.join(place, rest) if rest not in ("", ".") else place
+
+
+def _bytes_of(name: str, path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
+        raise PolicyError(reason, field=f"--file {name}", value=path, remedy="name a file that the host can read") from error
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -111,7 +133,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 
 def _job(options: argparse.Namespace, argv: list[str]) -> Job:
-    """The values of the API for these options. Raises PolicyError, and OSError for a --file that cannot be read."""
+    """The values of the API for these options. Raises PolicyError."""
     bounded = options.output is not None or options.output_kill
     asked = {
         "wall_seconds": options.wall,
@@ -124,18 +146,14 @@ def _job(options: argparse.Namespace, argv: list[str]) -> Job:
         "on_overflow": Overflow.KILL if options.output_kill else None,
     }
     preset = Policy.strict if options.policy == "strict" else Policy.light
-    files = {}
-    for name, path in options.file:
-        with open(path, "rb") as file:
-            files[name] = file.read()
     return Job(
         argv=argv,
         policy=preset(readable=options.readable, writable=options.writable),
         limits=Limits(**{name: value for name, value in asked.items() if value is not None}),
         stdin=0 if options.stdin == "-" else options.stdin,
         env=dict(options.env),
-        workspace=options.workspace,
-        files=files or None,
+        workspace=None if options.workspace is None else _from_here(options.workspace),
+        files={name: _bytes_of(name, path) for name, path in options.file} or None,
         bounded=bounded,
         as_json=options.json,
         receipt=options.receipt,

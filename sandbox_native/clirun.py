@@ -17,7 +17,7 @@ from typing import Any
 
 from sandbox_native import Limits, Policy, Result, Sandbox, Status
 from sandbox_native.errors import ExecError
-from sandbox_native.process import Reader
+from sandbox_native.streams import Reader
 from sandbox_native.tables import plain_table
 from sandbox_native.units import format_bytes, format_seconds
 
@@ -149,7 +149,7 @@ def exit_status_of_error(error: Exception) -> int:
     """126 and 127 as shells have it, 125 for everything else that we could not do."""
     if not isinstance(error, ExecError):
         return _FAILED
-    return 127 if error.errno == errno.ENOENT else 126
+    return 127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126
 
 
 def notice(result: Result, limits: Limits) -> str | None:

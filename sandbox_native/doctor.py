@@ -13,8 +13,8 @@ from typing import Any, TextIO
 
 from sandbox_native import Limits, Policy, Sandbox
 from sandbox_native.errors import PolicyError, SandboxError, SetupError, UnsupportedError
-from sandbox_native.features import Feature, Features, launcher_path, probe
-from sandbox_native.remedies import OF_ROOT, PURPOSE, Machine, remedy
+from sandbox_native.features import Feature, Features, launcher_path, probe, without_native
+from sandbox_native.remedies import LOST, OF_ROOT, PURPOSE, Machine, remedy
 from sandbox_native.result import Result
 from sandbox_native.tables import print_table
 
@@ -73,7 +73,9 @@ def probed(features: Features, machine: Machine) -> list[Finding]:
             detail += ": root's only, the box of a plain user does without"
         elif error:
             detail += f": {os.strerror(error)} ({errno.errorcode.get(error, error)})"
-        elif feature is Feature.LANDLOCK:
+        if error and feature in LOST:
+            detail += f"; {LOST[feature]}"
+        elif feature is Feature.LANDLOCK and not error:
             detail += f", ABI {features.landlock_abi}"
         findings.append(
             Finding(name=feature.name.lower(), works=error == 0, detail=detail, remedy=remedy(feature, error, machine))
@@ -95,8 +97,10 @@ def _launcher() -> Finding:
 
 
 def _control_groups() -> list[Finding]:
-    from sandbox_native.backends.prepare import control_groups
-
+    try:
+        from sandbox_native.backends.prepare import control_groups
+    except ImportError as error:
+        return [_failed("cgroup", without_native(error))]
     found = control_groups()
     groups = Finding(name="cgroup", works=found.usable, detail=found.detail, remedy=found.remedy)
     share = "a share of cores (cpus) can be limited" if found.limits_cpus else "no cpu controller: cpus cannot be limited"

@@ -198,6 +198,13 @@ _BY_STAGE_AND_ERRNO: Final[Mapping[tuple[str, int], str]] = MappingProxyType(
         ("workspace", codes.ENOTDIR): "the workspace is not a directory",
         ("workspace", codes.ENOSPC): "the disk under the workspace is full",
         ("cgroup", codes.EACCES): f"the caller may not write this control group; {_DOCTOR}",
+        ("keyring", codes.EDQUOT): (
+            "a user may have 200 keys, and each box that runs at once needs one: raise sysctl kernel.keys.maxkeys, or run fewer"
+        ),
+        ("exec", codes.ENOENT): (  # missing.py knows more
+            "there is no such program in the box, or the interpreter that its `#!` line or ELF header names is missing: "
+            "check both against what the policy shows"
+        ),
         ("exec", codes.ENOEXEC): (
             "it is neither a program for this machine nor a script with a `#!` line: add one, or name its interpreter in argv"
         ),
@@ -216,32 +223,26 @@ _BY_STAGE_AND_ERRNO: Final[Mapping[tuple[str, int], str]] = MappingProxyType(
     }
 )
 
-_NOT_FOUND: Final = "no such program in the box: give an absolute path that the policy shows (Policy.readable adds some)"
-_BAD_INTERPRETER: Final = (
-    "it exists, but its interpreter does not: the `#!` line (is there a carriage return at its end?) or the ELF loader "
-    "names a file that is not in the box"
-)
-_NOT_FOUND_OR_INTERPRETER: Final = (
-    "there is no such program in the box, or the interpreter that its `#!` line or ELF header names is missing: "
-    "check both against what the policy shows"
-)
+_OURS: Final = "a fault of ours, please report it: a request was not what the launcher expects"
+
+_BY_STAGE_AND_ITEM: Final[Mapping[tuple[str, str], str]] = MappingProxyType({("request", "body"): _OURS})
 
 
-def _hint(stage: str, errno: int, exists: bool | None) -> str:
-    if stage == "exec" and errno == codes.ENOENT:
-        return {True: _BAD_INTERPRETER, False: _NOT_FOUND, None: _NOT_FOUND_OR_INTERPRETER}[exists]
-    for words in (_BY_STAGE_AND_ERRNO.get((stage, errno)), _BY_ERRNO.get(errno), REMEDIES.get(stage)):
+def _hint(stage: str, errno: int, item: str) -> str:
+    known = (
+        _BY_STAGE_AND_ERRNO.get((stage, errno)),
+        _BY_ERRNO.get(errno),
+        _BY_STAGE_AND_ITEM.get((stage, item)),
+        REMEDIES.get(stage),
+    )
+    for words in known:
         if words is not None:
             return words
     return ""
 
 
-def setup_error(stage: int, errno: int, item: str = "", *, exists: bool | None = None) -> SetupError:
-    """The error for a failure record: an `ExecError` when the stage is exec, else a `SetupError`.
-
-    `exists` tells a missing program (False) from a bad interpreter (True) where the caller knows; the kernel answers
-    ENOENT to both.
-    """
+def setup_error(stage: int, errno: int, item: str = "") -> SetupError:
+    """The error for a failure record: an `ExecError` when the stage is exec, else a `SetupError`."""
     name = STAGES.get(stage, f"stage {stage}")
     kind = ExecError if name == "exec" else SetupError
-    return kind(name, errno, item, _hint(name, errno, exists))
+    return kind(name, errno, item, _hint(name, errno, item))

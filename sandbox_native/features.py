@@ -7,6 +7,7 @@ found holds for the process that asked: after a fork, a change of user or of lau
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import os
 import tempfile
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 from sandbox_native.errors import UnsupportedError
 
-__all__ = ["Feature", "Features", "launcher_path", "probe"]
+__all__ = ["Feature", "Features", "launcher_path", "probe", "without_native"]
 
 _TIMEOUT_MS: Final = 30_000  # emulated machines need 40 times what a real one does
 _CLOSE_MS: Final = 5_000
@@ -78,6 +79,18 @@ def launcher_path() -> str:
     return named or os.path.join(os.path.dirname(os.path.abspath(__file__)), "_launcher")
 
 
+def without_native(error: ImportError) -> UnsupportedError:
+    """What to say where the extension module cannot be imported."""
+    native, package = "sandbox_native._native", os.path.dirname(os.path.abspath(__file__))
+    above = os.path.dirname(package)
+    source = os.path.exists(os.path.join(above, "csrc", "ffi_build.py"))
+    if source and not any(fnmatch.fnmatch(name, "_native.*.so") for name in os.listdir(package)):
+        reason, remedy = f"sandbox_native is not built in {above}", "run from elsewhere, or `pip install -e .` there"
+        return UnsupportedError(reason, (native,), remedy)
+    reason = f"the native part cannot be loaded ({error})"
+    return UnsupportedError(reason, (native,), "install the package again, on Linux")
+
+
 def probe() -> Features:
     """What this machine lets this process enforce: probed at the first call, then kept for this process.
 
@@ -87,11 +100,7 @@ def probe() -> Features:
     try:
         from sandbox_native import _native
     except ImportError as error:
-        raise UnsupportedError(
-            f"the native part cannot be loaded ({error})",
-            missing=("sandbox_native._native",),
-            remedy="install the package again, on Linux",
-        ) from error
+        raise without_native(error) from error
     return _probe(_native, os.getpid(), os.geteuid(), launcher_path())
 
 

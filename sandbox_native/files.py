@@ -75,6 +75,10 @@ def collect(root: int, patterns: Patterns, limits: Limits) -> Collection:
             walk.directory("", {(parts, 0) for parts in patterns.parsed}, 0)
         except OSError as error:  # of the way up: somebody on the host moved a directory
             walk.refuse(".", f"the walk ended early: {os.strerror(error.errno or 0)}")
+    for parts in patterns.parsed:
+        names = [part for part in parts if isinstance(part, str)]
+        if len(names) == len(parts):
+            walk.missed(names)
     return walk.found
 
 
@@ -186,7 +190,8 @@ class _Walk:
             os.close(look)
         if not stat.S_ISREG(seen.st_mode):
             if literally or not stat.S_ISDIR(seen.st_mode):
-                self.refuse(path, _KINDS.get(stat.S_IFMT(seen.st_mode), "a device"))
+                reason = _KINDS.get(stat.S_IFMT(seen.st_mode), "a device")
+                self.refuse(path, f"{reason}: use {path}/**" if stat.S_ISDIR(seen.st_mode) else reason)
         elif self.files_left == 0:
             self.refuse(path, "more files than Limits.collect_files")
         elif seen.st_size > self.bytes_left:
@@ -211,6 +216,15 @@ class _Walk:
         self.found.files[path] = data
         self.files_left -= 1
         self.bytes_left -= len(data)
+
+    def missed(self, names: Sequence[str]) -> None:
+        """Of a name that was spelt out: it is to be in one of the two lists, itself or by what stands in its way."""
+        path, refused = "/".join(names), self.found.refused
+        above = {".", *("/".join(names[:end]) for end in range(1, len(names)))}
+        # A directory that was asked for as a file is no obstacle.
+        blocked = any(not refused[way].startswith(_KINDS[stat.S_IFDIR]) for way in above & refused.keys())
+        if path not in self.found.files and path not in refused and not blocked:
+            self.refuse(path, "no such file")
 
     def refuse(self, path: str, reason: str) -> None:
         refused = self.found.refused

@@ -1,6 +1,6 @@
 """Reads from the host's files what a plan needs to know of them; opens what the policy names. Linux, host process.
 
-Called by backends/prepare.py when a Sandbox is made, and by backends/box.py for a program that could not be started.
+Called by backends/prepare.py when a Sandbox is made.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ import errno
 import glob
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sandbox_native.environment import BASE, WORKSPACE
 from sandbox_native.errors import PolicyError
-from sandbox_native.executables import candidates
 from sandbox_native.paths import contains
 from sandbox_native.policy import Policy
 from sandbox_native.view import COPIED_ETC, SHARED_ETC, SYSTEM, HostTree, Root, masked_paths
@@ -47,7 +45,8 @@ def look_at(path: str, field: str) -> Found:
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise
-        raise PolicyError(f"{os.strerror(error.errno or 0)} on the host", field=field, value=path) from error
+        reason = f"{os.strerror(error.errno or 0)} on the host"
+        raise PolicyError(reason, field=field, value=path, remedy="make it before the Sandbox, or leave it out") from error
     try:
         status = os.fstat(fd)
     finally:
@@ -71,9 +70,10 @@ def read_tree(policy: Policy) -> HostTree:
 
 def _roots(policy: Policy) -> Iterator[Root]:
     for field, pairs, writable in (("readable", policy.readable, False), ("writable", policy.writable, True)):
-        for outside, inside in pairs:
-            found = look_at(outside, f"Policy.{field}")
-            _check_place(f"Policy.{field}", inside, policy)
+        for at, (outside, inside) in enumerate(pairs):
+            where = f"Policy.{field}[{at}]"
+            found = look_at(outside, where)
+            _check_place(where, inside, policy)
             yield Root(found.path, inside, writable, found.device, found.inode)
 
 
@@ -149,14 +149,3 @@ def _taken(path: str, column: int) -> Iterator[tuple[int, int]]:
         if numbers:
             count = numbers[1] if column == 1 and len(numbers) == 2 else 1
             yield numbers[0], numbers[0] + count - 1
-
-
-def program_exists(program: str, cwd: str, placed: Mapping[str, bytes]) -> bool | None:
-    """Whether a program that could not be started is in the box, so that the message can tell a missing one from one with a bad
-    interpreter; None where the host's files and those that were `placed` do not say."""
-    if "/" not in program:
-        return any(os.path.exists(path) for path in candidates(program, BASE["PATH"]))
-    path = os.path.normpath(os.path.join(cwd or WORKSPACE, program))
-    if contains(WORKSPACE, path):
-        return True if path[len(WORKSPACE) + 1 :] in placed else None
-    return os.path.exists(path) if any(contains(system, path) for system in SYSTEM) else None

@@ -144,10 +144,13 @@ def _bounded(field: str, value: _Number, least: float, most: float, unit: str) -
 
 
 def _refused(field: str, value: object, reason: str, least: float, most: float, unit: str) -> PolicyError:
-    bounds = f"{_amount(least, unit)} to {_amount(most, unit)}"
+    show, of = (lambda size: format_bytes(int(size)), "") if unit == "bytes" else (_plain, f" {unit}")
+    kind = "a number" if isinstance(least, float) else "a whole number of bytes" if unit == "bytes" else "a whole number"
+    bounds = f"{show(least)} to {show(most)}{of}"
     none = ", or None for no limit" if field.removeprefix("Limits.") in _OPTIONAL else ""
-    return PolicyError(reason, field=field, value=value, remedy=f"give a number from {bounds}{none}")
+    return PolicyError(reason, field=field, value=value, remedy=f"give {kind} from {bounds}{none}")
 
 
-def _amount(number: float, unit: str) -> str:
-    return format_bytes(int(number)) if unit == "bytes" else f"{number:,} {unit}"
+def _plain(number: float) -> str:
+    """1, 0.000001, 86,400: no exponent, and no fraction that says nothing."""
+    return f"{number:,.6f}".rstrip("0").rstrip(".")

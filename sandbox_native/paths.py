@@ -39,8 +39,13 @@ def absolute(field: str, value: object) -> str:
     return "/" + "/".join(_components(field, text))
 
 
-def relative(field: str, value: object) -> str:
-    """The name of a file beneath the workspace, normalised as in `absolute`; `PolicyError` for one that leads out."""
+_MADE_AS_NEEDED: Final = "give the file's own name: directories are made as needed"
+
+
+def relative(field: str, value: object, remedy: str = _MADE_AS_NEEDED) -> str:
+    """The name of a file beneath the workspace, normalised as in `absolute`; `PolicyError` for one that leads out.
+
+    `remedy`: for one that names a directory."""
     text = _text(field, value)
     if text.startswith("/"):
         raise PolicyError(
@@ -48,9 +53,7 @@ def relative(field: str, value: object) -> str:
         )
     parts = _components(field, text)
     if not parts or text.endswith(("/", "/.")):
-        raise PolicyError(
-            "names a directory", field=field, value=text, remedy="give the file's own name: directories are made as needed"
-        )
+        raise PolicyError("names a directory", field=field, value=text, remedy=remedy)
     return "/".join(parts)
 
 
@@ -115,7 +118,7 @@ def patterns(wanted: object, field: str = "collect") -> tuple[str, ...]:
     found: dict[str, None] = {}
     for at, pattern in enumerate(_items(field, wanted)):
         where = f"{field}[{at}]"
-        text = relative(where, pattern)
+        text = relative(where, pattern, "collect takes files: write 'dir/**' for all that lies beneath a directory")
         if any("**" in part and part != "**" for part in text.split("/")):
             raise PolicyError(
                 "'**' beside other characters",

@@ -77,9 +77,10 @@ class Policy:
         readable = paths.pairs("Policy.readable", self.readable)
         writable = paths.pairs("Policy.writable", self.writable)
         for field, shown in (("Policy.readable", readable), ("Policy.writable", writable)):
-            for host, inside in shown:
-                _check_host(field, host, writable=field == "Policy.writable")
-                _check_inside(field, inside)
+            for at, (host, inside) in enumerate(shown):
+                where = f"{field}[{at}]"
+                _check_host(where, host, writable=field == "Policy.writable")
+                _check_inside(where, inside)
         _check_apart(readable, writable)
         object.__setattr__(self, "readable", readable)
         object.__setattr__(self, "writable", writable)
@@ -200,11 +201,11 @@ def _check_inside(field: str, inside: str) -> None:
 
 def _check_apart(readable: tuple[Pair, ...], writable: tuple[Pair, ...]) -> None:
     shown = {inside for _, inside in readable}
-    for host, inside in writable:
+    for at, (host, inside) in enumerate(writable):
         if inside in shown:
             raise PolicyError(
                 f"{inside} is in Policy.readable as well",
-                field="Policy.writable",
+                field=f"Policy.writable[{at}]",
                 value=(host, inside),
                 remedy="leave one of the two out",
             )

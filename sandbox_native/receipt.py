@@ -61,6 +61,10 @@ class Receipts:
         self._ground = ground
         self._known: dict[object, Enforcement] = {}
 
+    @property
+    def policy(self) -> Policy:
+        return self._ground.policy
+
     def of(self, report: ReportData, limits: Limits) -> Enforcement:
         key = (report.held, report.rlimits_kept, limits if report.rlimits_kept else None, limits.cpus, limits.cpu_seconds is None)
         found = self._known.get(key)

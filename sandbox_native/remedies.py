@@ -33,6 +33,11 @@ PURPOSE: Final[Mapping[Feature, str]] = {
     Feature.KEYRING: "a session keyring of the guest's own",
 }
 
+LOST: Final[Mapping[Feature, str]] = {
+    Feature.RESOURCE: "a limit above the caller's own hard limit (`ulimit -H`) stays at that, as the receipt then says",
+}
+"""What is lost where a feature is missing and its remedy does not tell."""
+
 _SINCE: Final[Mapping[Feature, str]] = {
     Feature.USERNS: "3.8 with CONFIG_USER_NS",
     Feature.NETNS: "3.8 with CONFIG_NET_NS",

@@ -42,6 +42,8 @@ class Body:
     candidates: int
     argc: int
     envc: int
+    path: str = ""
+    """The guest's PATH, for messages too."""
     files: int = 0
 
 
@@ -103,7 +105,7 @@ def _strings(argv: tuple[object, ...], env: Mapping[str, str] | None, cwd: str |
     size = sum(map(len, words)) + sum(map(len, pairs)) + len(words) + len(pairs)
     if size > _MAX_STRINGS:
         raise setup_error(_STAGE_EXEC, errno.E2BIG, program[:100])
-    return Body(b"\0".join(parts) + b"\0", program, len(tried), len(words), len(pairs))
+    return Body(b"\0".join(parts) + b"\0", program, len(tried), len(words), len(pairs), environment["PATH"])
 
 
 def _text(value: object, what: str) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Final
 
 from sandbox_native.policy import Rung
@@ -20,8 +20,8 @@ PEAK_OF_PROCESS: Final = "high-water mark of the largest process"
 PEAK_OF_TREE: Final = "sampled sum of anonymous and shared memory"
 
 
-class Status(Enum):
-    """What ended the run."""
+class Status(StrEnum):
+    """What ended the run; equal to its value, a str."""
 
     OK = "ok"
     """The program exited with 0."""

@@ -75,7 +75,7 @@ class Sandbox:
         """Runs a program in a box of its own and waits for its end.
 
         - `argv`: the program, by path or sought in the box's PATH, and its arguments.
-        - `stdin`: None (empty), bytes, a path, or a descriptor that is open for reading; the host relays it.
+        - `stdin`: None (empty), bytes, a path, or a descriptor or file that is open for reading; the host relays it.
         - `env`: added to the clean environment that every guest gets. `cwd`: in the box; default /workspace.
         - `workspace`: a host directory shown read-write as /workspace. Its bytes are bounded for each file only.
         - `files`: {relative name: bytes}, placed in the private workspace first; 0755 for what begins as a program or script

@@ -57,7 +57,7 @@ def format_bytes(size: int) -> str:
     """``0 B``, ``1.5 MiB``, ``2 GiB``: at most one decimal."""
     if abs(size) < 1 << 10:
         return f"{size} B"
-    value, names = size / 1024, ["TiB", "GiB", "MiB", "KiB"]
+    value, names = size / 1024, ["EiB", "PiB", "TiB", "GiB", "MiB", "KiB"]
     while abs(value) >= 1023.95 and len(names) > 1:
         value /= 1024
         names.pop()

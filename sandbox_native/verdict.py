@@ -8,7 +8,7 @@ filter's.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -90,14 +90,11 @@ CallName = Callable[[int, int], str | None]
 """`(audit architecture, number) -> name of the system call`, None when it is not known."""
 
 
-def failure(report: ReportData, *, exists: bool | None = None) -> SetupError | None:
-    """The error to raise when we failed and the guest did not run; None when the report is one for `judge`.
-
-    `exists`: whether the program that could not be started is there, where the caller knows.
-    """
+def failure(report: ReportData) -> SetupError | None:
+    """The error to raise when we failed and the guest did not run; None when the report is one for `judge`."""
     if report.kind != Kind.FAILED or _does_not_fit(report):
         return None
-    return setup_error(report.failure_stage, report.failure_error, report.failure_item, exists=exists)
+    return setup_error(report.failure_stage, report.failure_error, report.failure_item)
 
 
 def judge(report: ReportData, limits: Limits, call_name: CallName, *, overflowed: str | None = None) -> Verdict:
@@ -219,6 +216,16 @@ def _output_hint(limits: Limits, overflowed: str | None) -> str:
     streams = bounds if overflowed is None else (overflowed,)
     which = " or ".join(f"Limits.{stream}_bytes (now {format_bytes(bounds[stream])})" for stream in streams)
     return f"raise {which}, or use Overflow.TRUNCATE"
+
+
+def cut_hint(cut: Mapping[str, int], limits: Limits) -> str | None:
+    """`cut`: stream ("stdout", "stderr") -> bytes that the guest wrote to it, of those that were not kept whole."""
+    bounds = {"stdout": limits.stdout_bytes, "stderr": limits.stderr_bytes}
+    parts = (
+        f"{stream} was cut at {format_bytes(bounds[stream])} of {format_bytes(total)}: raise Limits.{stream}_bytes"
+        for stream, total in cut.items()
+    )
+    return "; ".join(parts) or None
 
 
 def _call_hint(report: ReportData, call_name: CallName) -> str:

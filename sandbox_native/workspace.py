@@ -57,9 +57,11 @@ class Workspace:
 def check(path: str | os.PathLike[str]) -> str:
     """The path as the backend takes it. PolicyError for one that is relative, has `..`, or shows more than a directory."""
     checked = paths.absolute("workspace", path)
+    if checked == "/":
+        raise PolicyError("is the whole host", field="workspace", value=checked, remedy=_REMEDY)
     of_kernel = any(paths.contains(kernel, checked) for kernel in _KERNEL) and not paths.contains(_SHM, checked)
-    if checked == "/" or of_kernel:
-        raise PolicyError("more than a directory for files", field="workspace", value=checked, remedy=_REMEDY)
+    if of_kernel:
+        raise PolicyError("a file system of the kernel or of devices", field="workspace", value=checked, remedy=_REMEDY)
     return checked
 
 

@@ -66,6 +66,15 @@ def test_the_table_and_the_document_tell_the_same() -> None:
     assert "1.7 GiB/s" in text and "0.90" in text and "reached" in text and "note: bwrap left out" in text
 
 
+def test_one_figure_has_no_quantiles_and_bare_is_explained() -> None:
+    one, many = (table(rows("s", {"bare": [0.5] * count}), []) for count in (1, 2))
+    assert (one.count("500 ms"), many.count("500 ms")) == (1, 3)
+    assert one.splitlines()[0].startswith("bare: ") and "subprocess.run" in one.splitlines()[0]
+    assert [line.index("1.00") for line in one.splitlines() if "500 ms" in line] == [
+        line.index("1.00") for line in many.splitlines() if "500 ms" in line
+    ]
+
+
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_static_program_is_an_elf_of_its_machine(machine: str) -> None:
     program = tiny_elf(machine)

@@ -13,6 +13,7 @@ from scope import alone, child, succeeds
 
 from sandbox_native import cgroup
 from sandbox_native.cgroup import Hierarchy
+from sandbox_native.cgroup.values import PREFIX
 from sandbox_native.errors import SetupError, UnsupportedError
 
 
@@ -136,6 +137,7 @@ def test_a_user_who_may_not_write_our_group_is_refused_with_a_remedy() -> None:
         hierarchy = cgroup.discover()
         assert hierarchy.version == 0
         assert "may not be written" in hierarchy.reason
+        assert PREFIX not in hierarchy.reason  # our own group, not what was tried in it
         assert hierarchy.remedy
 
     alone(work)

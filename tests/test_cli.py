@@ -155,7 +155,7 @@ def test_a_forbidden_call_is_121_and_named(guest: Any, form: list[str]) -> None:
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["plain", "json"])
 @pytest.mark.parametrize(
     ("program", "status"),
-    [("/no/such/program", 127), ("no-such-program", 127), ("/etc/passwd", 126), ("/usr", 126)],
+    [("/no/such/program", 127), ("no-such-program", 127), ("/etc/passwd", 126), ("/etc/passwd/x", 127), ("/usr", 126)],
 )
 def test_what_cannot_be_started_is_126_or_127_as_in_shells(program: str, status: int, form: list[str]) -> None:
     done = run(*form, "--", program)
@@ -214,7 +214,7 @@ def test_json_is_one_object_and_the_result() -> None:
         (["run", "--json", "--readable", "relative", "--", "true"], "PolicyError"),
         (["run", "--json", "--env", "NOEQUALS", "--", "true"], "UsageError"),
         (["run", "--json", "--file", "../x=/etc/passwd", "--", "true"], "PolicyError"),
-        (["run", "--json", "--file", "x=/no/such/file", "--", "true"], "FileNotFoundError"),
+        (["run", "--json", "--file", "x=/no/such/file", "--", "true"], "PolicyError"),
         (["run", "--json", "--stdin", "/no/such/file", "--", "true"], ""),
         (["run", "--json", "--workspace", "/no/such/dir", "--", "true"], ""),
         (["doctor", "--json", "more"], "UsageError"),

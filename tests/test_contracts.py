@@ -42,7 +42,7 @@ def sandbox(works: None) -> Iterator[Sandbox]:
 
 def test_reports_are_read_as_they_are_laid_out() -> None:
     fields = dict(ffi.typeof("struct sn_report").fields)  # type: ignore[attr-defined]
-    read = ["version", *(name for name in ReportData._fields if not name.startswith("failure_")), "pid"]
+    read = ["version", *(name for name in ReportData._fields if not name.startswith("failure_")), "reserved"]
     assert list(fields) == [*read, "failure"]
     assert REPORT.size == fields["failure"].offset
     at = 0

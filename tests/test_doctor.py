@@ -99,6 +99,13 @@ def test_a_finding_names_the_error() -> None:
     assert "ABI 7" in found["landlock"].detail
 
 
+def test_what_is_lost_without_a_feature_is_told() -> None:
+    [found] = [one for one in probed(_found(resource=errno.EPERM), ROOT) if one.name == "resource"]
+    assert not found.works and "hard limit" in found.detail and "stays" in found.detail
+    [works] = [one for one in probed(_found(), ROOT) if one.name == "resource"]
+    assert "stays" not in works.detail
+
+
 def test_the_report_is_json() -> None:
     report = Report(ok=True, rung="full", findings=(Finding(name="a", works=True, detail="b"),))
     assert json.loads(json.dumps(report.to_dict())) == {

@@ -105,13 +105,21 @@ def tree(tmp_path: Path) -> Path:
         (["d/**/f.txt"], ["d/e/f.txt"]),
         (["[ab].*"], ["a.txt", "b.bin"]),
         (["a.txt", "a*", "**/a.txt"], ["a.txt"]),
-        (["absent", "absent/*", "a.txt/x", "a.txt/*"], []),
+        (["absent/*", "a.txt/*", "absent?"], []),
     ],
 )
 def test_what_matches_comes_back(tree: Path, patterns: list[str], names: list[str]) -> None:
     found = gather(tree, *patterns)
     assert found.refused == {}
     assert found.files == {name: name.encode() for name in names}
+
+
+def test_a_name_that_is_spelt_out_is_never_passed_over(tree: Path) -> None:
+    (tree / "link").symlink_to("d")
+    found = gather(tree, "a.txt", "absent", "a.txt/x", "d/no", "link/c.txt", "d")
+    missing = dict.fromkeys(("absent", "a.txt/x", "d/no"), "no such file")
+    assert found.refused == {**missing, "link": "a link", "d": "a directory: use d/**"}
+    assert found.files == {"a.txt": b"a.txt"}
 
 
 def test_only_regular_files_come_back(tmp_path: Path) -> None:
@@ -129,7 +137,7 @@ def test_only_regular_files_come_back(tmp_path: Path) -> None:
         "link": "a link",
         "dirlink": "a link",
         "fifo": "a FIFO",
-        "dir": "a directory",
+        "dir": "a directory: use dir/**",
         "socket": "a socket",
     }
 

@@ -172,10 +172,10 @@ def test_limits_are_frozen_keyword_only_and_picklable() -> None:
 
 def test_the_remedy_names_the_bounds_in_the_fields_unit() -> None:
     assert str(refusal("stack_bytes", 1)) == (
-        "Limits.stack_bytes=1: too small to be kept; give a number from 64 KiB to 1048576 TiB, or None for no limit"
+        "Limits.stack_bytes=1: too small to be kept; give a whole number of bytes from 64 KiB to 1 EiB, or None for no limit"
     )
     assert str(refusal("processes", -5)) == (
-        "Limits.processes=-5: must be positive; give a number from 1 processes to 4,194,302 processes"
+        "Limits.processes=-5: must be positive; give a whole number from 1 to 4,194,302 processes"
     )
 
 
@@ -206,3 +206,19 @@ def test_times_that_pass_are_more_than_nothing_in_nanoseconds(seconds: float) ->
     assert int(limits.wall_seconds * 1e9) > 0
     assert limits.cpu_seconds is not None
     assert int(limits.cpu_seconds * 1e9) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("wall_seconds", "give a number from 0.000001 to 86,400 seconds"),
+        ("cpus", "give a number from 0.01 to 4,096 cores, or None for no limit"),
+        ("processes", "give a whole number from 1 to 4,194,302 processes"),
+        ("memory_bytes", "give a whole number of bytes from 1 MiB to 1 EiB"),
+        ("stdout_bytes", "give a whole number of bytes from 1 B to 64 MiB"),
+    ],
+)
+def test_bounds_are_told_as_people_write_numbers(name: str, bounds: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        Limits(**{name: 0})  # type: ignore[arg-type]
+    assert caught.value.remedy == bounds

@@ -92,3 +92,22 @@ def test_a_launcher_that_is_not_there_is_named_in_the_error(tmp_path: Path) -> N
     code = "import sandbox_native as sn\ntry: sn.run(['/bin/true'])\nexcept sn.SandboxError as error: print(repr(error), error)"
     absent = str(tmp_path / "absent")
     assert absent in python(code, SANDBOX_NATIVE_LAUNCHER=absent)
+
+
+def test_a_source_tree_that_is_not_built_says_so(tmp_path: Path) -> None:
+    package = Path(sandbox_native.__file__).parent
+    shutil.copytree(package, tmp_path / "sandbox_native", ignore=shutil.ignore_patterns("*.so", "_launcher", "__pycache__"))
+    (tmp_path / "csrc").mkdir()
+    (tmp_path / "csrc" / "ffi_build.py").touch()
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import sandbox_native as sn\n"
+        "try:\n    sn.run(['/bin/true'])\nexcept sn.UnsupportedError as error:\n    print(error)"
+    )
+    said = python(code)
+    assert f"sandbox_native is not built in {tmp_path}" in said and "pip install -e ." in said
+    for command in (["run", "--", "true"], ["doctor"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "sandbox_native", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert "is not built in" in done.stdout + done.stderr and "Traceback" not in done.stderr
+        assert done.returncode == (125 if command[0] == "run" else 1)

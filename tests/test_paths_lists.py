@@ -99,6 +99,9 @@ class TestPatterns:
     def test_patterns_that_lead_out_are_refused(self, pattern: object) -> None:
         assert refusal(paths.patterns, ["x", pattern], "f").field == "f[1]"
 
+    def test_a_slash_at_the_end_is_answered_for_patterns(self) -> None:
+        assert "'dir/**'" in refusal(paths.patterns, ["out/"], "f").remedy
+
     @pytest.mark.parametrize("pattern", ["a**", "**.txt", "a/**b/c", "***"])
     def test_two_stars_stand_alone(self, pattern: str) -> None:
         assert "'**'" in refusal(paths.patterns, [pattern], "f").reason

@@ -154,7 +154,7 @@ class TestPaths:
     @pytest.mark.parametrize("inside", SET_UP)
     def test_what_the_box_has_cannot_be_covered(self, field: str, inside: str) -> None:
         error = refusal(**{field: [("/data", inside)]})
-        assert error.field == f"Policy.{field}"
+        assert error.field == f"Policy.{field}[0]"
         assert error.reason == "is there in every box already"
         assert f"'/mnt{inside[inside.rindex('/') :]}'" in error.remedy
         strict(field, ("/data", f"{inside}/x"), ("/data", f"{inside}x"))
@@ -175,7 +175,7 @@ class TestPaths:
 
     @pytest.mark.parametrize("host", ["/", "/proc", "/proc/1/root", "/dev", "/dev/sda", "/dev/shm"])
     def test_the_hosts_root_processes_and_devices_are_not_shown(self, field: str, host: str) -> None:
-        assert refusal(**{field: [(host, "/mnt/x")]}).field == f"Policy.{field}"
+        assert refusal(**{field: [(host, "/mnt/x")]}).field == f"Policy.{field}[0]"
 
     @pytest.mark.parametrize("host", ["/dev/shm/x", "/device", "/process", "/usr", "/tmp"])
     def test_other_host_paths_are(self, field: str, host: str) -> None:
@@ -190,7 +190,7 @@ def test_kernel_file_systems_are_readable_at_most() -> None:
 
 def test_one_place_is_either_readable_or_writable() -> None:
     error = refusal(readable=["/a"], writable=[("/b", "/a")])
-    assert error.field == "Policy.writable"
+    assert error.field == "Policy.writable[0]"
     assert error.reason == "/a is in Policy.readable as well"
 
 

@@ -187,3 +187,10 @@ def test_names_are_json_for_every_encoder_and_stay_apart(kept: list[bytes], refu
 def test_names_as_they_are_shown(name: str, shown: str) -> None:
     whole = result(files={name: b""}, files_refused={name: "a link"}).to_dict()
     assert (list(whole["files"]), list(whole["files_refused"])) == ([shown], [shown])
+
+
+def test_a_status_is_its_value_as_text() -> None:
+    assert Status.OK == "ok" and f"{Status.WALL_LIMIT}" == "wall_limit"
+    assert Status("ok") is Status.OK
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(Status.OK, protocol)) is Status.OK

@@ -81,7 +81,9 @@ def test_plain_bytes_are_exact(size: int) -> None:
         (1536, "1.5 KiB"),
         ((1 << 20) - 1, "1 MiB"),
         (256 << 20, "256 MiB"),
-        (5 << 50, "5120 TiB"),
+        (5 << 50, "5 PiB"),
+        (1 << 60, "1 EiB"),
+        (5 << 70, "5120 EiB"),
     ],
 )
 def test_sizes_are_written_short(size: int, text: str) -> None:

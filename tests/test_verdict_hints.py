@@ -9,7 +9,7 @@ import pytest
 
 from sandbox_native.limits import Limits
 from sandbox_native.result import PEAK_OF_PROCESS, PEAK_OF_TREE
-from sandbox_native.verdict import EndedBy, Kind, ReportData, judge, usage
+from sandbox_native.verdict import EndedBy, Kind, ReportData, cut_hint, judge, usage
 
 MIB = 1 << 20
 SECOND = 10**9
@@ -35,6 +35,15 @@ def words_of(report: ReportData, limits: Limits | None = None) -> str:
 
 
 class TestHints:
+    def test_output_that_was_cut(self) -> None:
+        cut = {"stdout": 30 * MIB, "stderr": 5 * MIB}
+        out, err = (
+            "stdout was cut at 4 MiB of 30 MiB: raise Limits.stdout_bytes",
+            "stderr was cut at 4 MiB of 5 MiB: raise Limits.stderr_bytes",
+        )
+        assert cut_hint(cut, Limits()) == f"{out}; {err}"
+        assert cut_hint({}, Limits()) is None
+
     def test_a_file_past_its_bound(self) -> None:
         assert "Limits.file_bytes (now 64 MiB)" in words_of(ended(signal.SIGXFSZ))
 

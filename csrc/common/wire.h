@@ -6,7 +6,7 @@
  *
  *   host --START{plan}--> launcher          once for each plan; the launcher forks the template from it
  *   host --SLOT{gauges}--> template         the template forks a slot; the slot answers READY or FAILURE
- *   host --BOX{channel}--> slot             the slot clones init and sends STARTED{pidfd} up the channel
+ *   host --BOX{channel}--> init             on the slot's socket; init answers STARTED{pidfd} up the channel
  *   host --struct sn_request--> init        down the channel, with the guest's descriptors
  *   init --struct sn_report--> host         up the channel, once
  *   host --BIND{path}--> launcher           a detached mount of a host directory comes back
@@ -208,7 +208,7 @@ enum sn_request_verb { /* one uint32_t down the channel while the guest runs */
 /* ---- the report ---- */
 
 enum sn_report_kind {
-	SN_REPORT_STARTED = 1, /* from the slot, with init's pidfd */
+	SN_REPORT_STARTED = 1, /* the box is taken: with init's pidfd, and what holds so far */
 	SN_REPORT_FAILED = 2,  /* we failed: see failure; the guest did not run */
 	SN_REPORT_ENDED = 3,   /* the guest ran, and its whole tree is dead and reaped */
 };
@@ -267,7 +267,7 @@ struct sn_report {
 	uint32_t held;          /* enum sn_held */
 	uint32_t forbidden_arch; /* AUDIT_ARCH_* */
 	int32_t forbidden_nr;
-	int32_t pid;            /* STARTED: init's */
+	int32_t reserved;
 	struct sn_failure failure;
 };
 

@@ -77,3 +77,24 @@ long channel_receive(int fd, void *data, size_t size, void *more, size_t more_si
 	take_fds(&message, fds, count);
 	return got;
 }
+
+/* The next box's channel from a slot's socket, or -1 when the host has closed it. */
+int channel_for_box(int control)
+{
+	for (;;) {
+		struct sn_control message;
+		int channel;
+		unsigned count = 1;
+		if (channel_receive(control, &message, sizeof message, NULL, 0, &channel, &count) <= 0)
+			return -1;
+		if (count == 1 && message.verb == SN_BOX)
+			return channel;
+	}
+}
+
+/* A report, with a descriptor if `fd` is one; without it where guests have too many under way. */
+void channel_report(int channel, const struct sn_report *report, int fd)
+{
+	if (channel_send(channel, report, sizeof *report, &fd, fd >= 0) == -ETOOMANYREFS)
+		channel_send(channel, report, sizeof *report, NULL, 0);
+}

@@ -1,5 +1,5 @@
-/* Init: PID 1 of a box. Everything that does not depend on the request is done before it is read, so a box that was cloned
- * ahead only has to start its guest.
+/* Init: PID 1 of a box. Everything that does not depend on the request is done before anybody asks for the box, which then only
+ * has to start its guest.
  *
  * Runs with all capabilities of the box's own user namespace and none of the host's; it is not dumpable, and PID 1
  * takes no signal from its namespace.
@@ -105,20 +105,35 @@ static int run_guest(const struct plan *plan, const struct gauges *gauges, struc
 	return 0;
 }
 
-void init_main(struct plan *plan, const struct gauges *gauges, int channel, uint32_t held)
+/* The box is ours now: the host gets a pidfd of init, and what holds so far. */
+static void say_started(int channel, const struct sn_report *report)
+{
+	struct sn_report started = *report;
+	started.kind = SN_REPORT_STARTED;
+	owned_fd self = (int)sys(NR_pidfd_open, sys(SYS_getpid), 0);
+	channel_report(channel, &started, self);
+}
+
+void init_main(struct plan *plan, const struct gauges *gauges, int control, uint32_t held)
 {
 	static struct request request;
 	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_ENDED, .held = held};
-	struct watch watch = {.request = &request.head, .gauges = gauges, .channel = channel, .listener = -1, .report = &report};
+	struct watch watch = {.request = &request.head, .gauges = gauges, .listener = -1, .report = &report};
 	sys(SYS_prctl, PR_SET_TIMERSLACK, 1);
-	if (box_enter(plan, &report.held, &report.failure) || request_receive(channel, &request, &report.failure) ||
-	    box_fill(plan, &request, &report.failure) || run_guest(plan, gauges, &request, &watch, &report))
+	int failed = box_enter(plan, &report.held, &report.failure);
+	watch.channel = channel_for_box(control);
+	if (watch.channel < 0)
+		sys(SYS_exit_group, INIT_UNUSED);
+	sys(SYS_close, control);
+	if (!failed)
+		say_started(watch.channel, &report);
+	if (failed || request_receive(watch.channel, &request, &report.failure) || box_fill(plan, &request, &report.failure) ||
+	    run_guest(plan, gauges, &request, &watch, &report))
 		report.kind = SN_REPORT_FAILED;
 	int workspace = -1;
 	if (report.kind == SN_REPORT_ENDED && request.head.flags & SN_REQUEST_COLLECT)
 		workspace = (int)sys(SYS_openat, AT_FDCWD, plan_text(plan, plan->head->workspace_at), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (channel_send(channel, &report, sizeof report, &workspace, workspace >= 0) == -ETOOMANYREFS) /* guests have too many in flight */
-		channel_send(channel, &report, sizeof report, NULL, 0);
+	channel_report(watch.channel, &report, workspace);
 	sys(SYS_exit_group, 0);
 	__builtin_unreachable();
 }

@@ -37,6 +37,9 @@ void channel_answer(int channel, const struct sn_failure *why, int fd);
 /* Bytes, 0 at the end, or -errno. What came of descriptors is in fds; the rest is closed. */
 long channel_receive(int fd, void *data, size_t size, void *more, size_t more_size, int *fds, unsigned *count);
 
+int channel_for_box(int control);
+void channel_report(int channel, const struct sn_report *report, int fd);
+
 /* main.c: the launcher's life; template.c, slot.c, init.c: what its copies become */
 int template_main(struct plan *plan, int control, int mapper);
 __attribute__((noreturn)) void slot_main(struct plan *plan, int control, const struct sn_control *message, const int *fds);
@@ -126,7 +129,8 @@ struct guest {
 int guest_start(struct guest *guest, int cgroup);
 
 /* init.c, watch.c */
-__attribute__((noreturn)) void init_main(struct plan *plan, const struct gauges *gauges, int channel, uint32_t held);
+enum { INIT_UNUSED = 2 }; /* init's exit status when the slot's socket was closed before anybody wanted the box */
+__attribute__((noreturn)) void init_main(struct plan *plan, const struct gauges *gauges, int control, uint32_t held);
 struct watch {
 	const struct sn_request *request;
 	const struct gauges *gauges;

@@ -1,7 +1,8 @@
-/* A slot: the process that stamps out boxes, one at a time, in its own control group. It keeps a new network namespace
- * ready, waits for a channel, clones init, hands init's pidfd up the channel and waits for init's end.
+/* A slot: the process that stamps out boxes, one at a time, in its own control group. It makes a new network namespace where
+ * the last box left a trace in the old one, clones the next init, and waits for its end. Init is made before anybody asks for it: it does
+ * what does not depend on the request, and then waits on the slot's own socket for a channel.
  *
- * Ends when the host closes its control socket.
+ * Ends when the host closes that socket.
  */
 
 #include "launcher.h"
@@ -19,32 +20,32 @@ static void answer(int control, struct sn_failure *why)
 	channel_answer(control, why, self);
 }
 
-static void say(int channel, uint32_t kind, int pid, int pidfd, uint32_t held, const struct sn_failure *why)
+/* For a box that could not be made: waits for whoever wants it. false: the host has closed the slot. */
+static bool refuse(int control, const struct sn_failure *why)
 {
-	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = kind, .pid = pid, .held = held, .failure = *why};
-	if (channel_send(channel, &report, sizeof report, &pidfd, pidfd >= 0) == -ETOOMANYREFS) /* guests have too many in flight */
-		channel_send(channel, &report, sizeof report, NULL, 0);
+	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_FAILED, .failure = *why};
+	owned_fd channel = channel_for_box(control);
+	if (channel < 0)
+		return false;
+	channel_report(channel, &report, -1);
+	return true;
 }
 
-static void stamp(struct plan *plan, int control, const struct gauges *gauges, int channel, uint32_t held)
+/* One box, from its init's clone to its end. false: the slot is to end, since its socket is closed, or since init was killed: the host
+ * finds the slot gone then, and takes another. */
+static bool stamp(struct plan *plan, int control, const struct gauges *gauges, uint32_t held)
 {
 	struct sn_failure why = {0};
-	owned_fd pidfd = -1;
-	long pid = sys_clone(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS, &pidfd, SIGCHLD, -1);
-	if (pid == 0) {
-		sys(SYS_close, control);
-		init_main(plan, gauges, channel, held);
-	}
+	int status = 0;
+	long pid = sys_clone(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS, NULL, SIGCHLD, -1);
+	if (pid == 0)
+		init_main(plan, gauges, control, held);
 	if (pid < 0) {
 		fail(&why, SN_STAGE_CLONE, pid, "init in new namespaces");
-		say(channel, SN_REPORT_FAILED, 0, -1, 0, &why);
-		sys(SYS_close, channel);
-		return;
+		return refuse(control, &why);
 	}
-	held |= SN_HELD_USER | SN_HELD_MOUNT | SN_HELD_PID | SN_HELD_IPC | SN_HELD_UTS | SN_HELD_ROOT; /* all that a slot can know */
-	say(channel, SN_REPORT_STARTED, (int)pid, pidfd, held, &why);
-	sys(SYS_close, channel);
-	sys(SYS_wait4, pid, NULL, __WALL, NULL);
+	sys(SYS_wait4, pid, &status, __WALL, NULL);
+	return WIFEXITED(status) && WEXITSTATUS(status) != INIT_UNUSED;
 }
 
 void slot_main(struct plan *plan, int control, const struct sn_control *message, const int *fds)
@@ -56,25 +57,11 @@ void slot_main(struct plan *plan, int control, const struct sn_control *message,
 	signal(SIGCHLD, SIG_DFL);
 	uint64_t child = UINT64_C(1) << (SIGCHLD - 1);
 	sys(SYS_rt_sigprocmask, SIG_BLOCK, &child, NULL, sizeof child);
-	if (cgroup_enter(message, fds, &gauges, &why) || netns_fresh(&print, &why)) {
-		answer(control, &why);
-		sys(SYS_exit_group, 1);
-	}
+	int failed = cgroup_enter(message, fds, &gauges, &why) || netns_fresh(&print, &why);
 	answer(control, &why);
-	for (;;) {
-		struct sn_control box;
-		int channel;
-		unsigned count = 1;
-		if (channel_receive(control, &box, sizeof box, NULL, 0, &channel, &count) <= 0)
-			break;
-		if (count != 1 || box.verb != SN_BOX)
-			continue;
-		if (why.stage) { /* no network namespace for this one */
-			say(channel, SN_REPORT_FAILED, 0, -1, 0, &why);
-			sys(SYS_close, channel);
-		} else {
-			stamp(plan, control, &gauges, channel, held);
-		}
+	if (failed)
+		sys(SYS_exit_group, 1);
+	while (why.stage ? refuse(control, &why) : stamp(plan, control, &gauges, held)) {
 		if (!why.stage && netns_unused(print)) {
 			held = SN_HELD_NET | SN_HELD_NET_UNUSED;
 			continue;

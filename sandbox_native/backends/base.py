@@ -58,16 +58,24 @@ class Box(Protocol):
         """Ends what still runs and gives everything back. Harmless when repeated."""
 
     def fileno(self) -> int:
-        """Readable when `pump` has something to do."""
+        """Readable when `pump` has something to do; -1 when closed."""
+
+    def watch(self) -> None:
+        """From now on `fileno` outlives `close`, and is readable then, until `unwatch`."""
+
+    def unwatch(self) -> None:
+        """Nobody watches `fileno` any more. Harmless when repeated."""
 
     def write(self, data: memoryview) -> int:
         """Bytes that stdin took without waiting; BrokenPipeError when the guest has closed it."""
 
     def close_stdin(self) -> None: ...
 
-    def take(self, output: Output, size: int, line: bool = False) -> bytes:
-        """At most `size` captured bytes from the front of a stream, which are then no more in the result; `line`: not past a
-        line's end."""
+    def take(self, output: Output, size: int) -> bytes:
+        """At most `size` captured bytes from the front of a stream, which are then no more in the result."""
+
+    def peek(self, output: Output, size: int) -> bytes:
+        """As `take`, but they stay."""
 
     def is_open(self, output: Output) -> bool:
         """Whether more may come."""

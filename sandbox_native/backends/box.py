@@ -15,9 +15,10 @@ from sandbox_native import files, verdict
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.base import Job, Output
 from sandbox_native.backends.native import call_name, failure_of, report_data
+from sandbox_native.backends.watched import Watched
 from sandbox_native.errors import SandboxError, SetupError
-from sandbox_native.hosttree import program_exists
 from sandbox_native.limits import Overflow
+from sandbox_native.missing import View, explain
 from sandbox_native.receipt import Receipts
 from sandbox_native.result import Result
 from sandbox_native.turns import Turns
@@ -40,7 +41,7 @@ class LinuxBox:
 
     __slots__ = (
         *("turns", "slot", "_bytes_taken", "_closing", "_error", "_give_back", "_job", "_keep", "_raw", "_receipts", "_result"),
-        *("_pid", "_slot_failed", "_workspace", "__weakref__"),
+        *("_pid", "_slot_failed", "_watch", "_watched", "_workspace", "__weakref__"),
     )
 
     def __init__(
@@ -61,7 +62,8 @@ class LinuxBox:
         self.turns = Turns()
         self.slot = slot
         self._job, self._receipts = job, receipts
-        self._slot_failed = False
+        self._slot_failed = self._watch = False
+        self._watched = Watched()
         self._keep: Any = None  # what C reads from while the box runs
         self._result: Result | None = None
         self._error: SandboxError | None = None
@@ -94,7 +96,9 @@ class LinuxBox:
     # ---- while it runs ----
 
     def pump(self, timeout_ms: int) -> bool:
-        if self._result is not None or self._error is not None:
+        if self._error is not None:
+            raise self._error
+        if self._result is not None:
             return True
         why = ffi.new("struct sn_failure *")
         code = lib.sn_box_wait(self._raw, timeout_ms, why)
@@ -111,7 +115,15 @@ class LinuxBox:
             lib.sn_box_end(self._raw, lib.SN_END_CANCEL)
 
     def fileno(self) -> int:
-        return int(self._raw.epoll)
+        return max(self._watched.fd, int(self._raw.epoll))
+
+    def watch(self) -> None:
+        self._watch = True
+
+    def unwatch(self) -> None:
+        with self._closing:
+            self._watch = False
+            self._watched.close()
 
     def write(self, data: memoryview) -> int:
         taken = lib.sn_box_write(self._raw, ffi.cast("uint8_t *", ffi.from_buffer(data)), len(data))
@@ -126,17 +138,20 @@ class LinuxBox:
         """struct sn_stream, of the box's own."""
         return self._raw.out if output is Output.STDOUT else self._raw.err
 
-    def take(self, output: Output, size: int, line: bool = False) -> bytes:
+    def take(self, output: Output, size: int) -> bytes:
         stream = self._stream(output)
         size = min(size, stream.end - stream.start)
         if size <= 0:
             return b""
-        if line:
-            size = bytes(ffi.buffer(stream.data + stream.start, size)).find(b"\n") + 1 or size
         room = ffi.new("uint8_t[]", size)
         taken = lib.sn_stream_take(ffi.addressof(stream), room, size)
         self._bytes_taken[output] += taken
         return bytes(ffi.buffer(room, taken))
+
+    def peek(self, output: Output, size: int) -> bytes:
+        stream = self._stream(output)
+        size = min(size, stream.end - stream.start)
+        return bytes(ffi.buffer(stream.data + stream.start, size)) if size > 0 else b""
 
     def is_open(self, output: Output) -> bool:
         return bool(self._stream(output).flags & lib.SN_STREAM_OPEN)
@@ -168,6 +183,9 @@ class LinuxBox:
         err, stderr, cut_err = self._captured(Output.STDERR)
         overflowed = "stdout" if out.total > out.bound else "stderr" if err.total > err.bound else None
         judged = verdict.judge(report, limits, call_name, overflowed=overflowed)
+        cut = {"stdout": out.total} if cut_out else {}
+        if cut_err:
+            cut["stderr"] = err.total
         collected = self._collect()
         return Result(
             status=judged.status,
@@ -182,7 +200,7 @@ class LinuxBox:
             usage=verdict.usage(self.slot.own_peak(report)),
             killed_processes=report.killed,
             enforcement=self._receipts.of(report, limits),
-            hint=judged.hint,
+            hint=judged.hint or verdict.cut_hint(cut, limits),
             files=collected.files,
             files_refused=collected.refused,
         )
@@ -199,12 +217,11 @@ class LinuxBox:
                 held=report.held,
                 oom_kills=1,
             )
-        exists = None
-        if report.failure_stage == lib.SN_STAGE_EXEC:
-            exists = program_exists(self._job.body.program, self._job.cwd, self._job.files)
-        error = verdict.failure(report, exists=exists)
+        error = verdict.failure(report)
         if error is not None:
-            self._fail(error)
+            job, policy = self._job, self._receipts.policy
+            view = View(policy=policy, path=job.body.path, cwd=job.cwd, workspace=job.workspace, placed=job.files)
+            self._fail(explain(error, job.body.program, view))
         return report
 
     def _captured(self, output: Output) -> tuple[Any, bytes, bool]:
@@ -249,7 +266,11 @@ class LinuxBox:
                 if self._give_back is None:
                     return
                 # A Ctrl-C in between leaves it to __del__, which starts again: every step is harmless when repeated.
+                if self._watch and self._raw.epoll >= 0:
+                    self._watched.fd = self._raw.epoll
+                    self._raw.epoll = -1
                 lib.sn_box_close(self._raw)
+                self._watched.wake()
                 try:
                     if self._workspace is not None:
                         self._workspace.close()
@@ -262,13 +283,17 @@ class LinuxBox:
     def __del__(self) -> None:
         """Nobody waits for it any more, or a Ctrl-C came before anybody could close it."""
         if hasattr(self, "_pid"):
-            self.close()
+            try:
+                self.close()
+            finally:
+                self.unwatch()
 
     def abandon(self) -> None:
         """In a forked child of the host: the run is the parent's."""
         self._give_back = None
         self._closing, self.turns = threading.RLock(), Turns()
-        self._error = SetupError("lost", 0, "box", "the run belongs to the process that this one was forked from")
+        self._error = SandboxError("this Process belongs to the process that spawned it")
         lib.sn_box_abandon(self._raw)
+        self.unwatch()
         if self._workspace is not None:
             self._workspace.abandon()

@@ -91,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     where = machine()
     parser = argparse.ArgumentParser(prog="python -m sandbox_native.bench", description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE too (-: to stdout, without the table)")
-    parser.add_argument("--quick", action="store_true", help="about 20 seconds, rougher figures")
+    quick = "rougher figures in about half a minute on 2 cores (without it: several minutes)"
+    parser.add_argument("--quick", action="store_true", help=quick)
     options = parser.parse_args(arguments)
     try:
         rows, notes = measure(QUICK if options.quick else FULL, sys.stderr.isatty())

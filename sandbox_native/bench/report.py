@@ -12,6 +12,7 @@ from sandbox_native.bench.measure import Row
 from sandbox_native.units import format_bytes, format_seconds
 
 VERSION = 1
+_BARE = "bare: the same program by subprocess.run(capture_output=True), on the host without a box (drain: a pipe read by us)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,13 +73,14 @@ def show(value: float, unit: str) -> str:
 
 def table(rows: Sequence[Row], notes: Sequence[str]) -> str:
     """Plain text: a block for each scenario, then the goals and what was left out."""
-    lines: list[str] = []
+    lines = [_BARE, ""]
     scenario = ""
     for one in rows:
         if one.scenario != scenario:
             scenario = one.scenario
             lines += ["", f"{scenario:<36}{'median':>14}{'p90':>14}{'p99':>14}{'ratio':>8}{'n':>6}"]
-        figures = "".join(f"{show(value, one.unit):>14}" for value in (one.median, one.p90, one.p99))
+        shown = (one.median, one.p90, one.p99) if one.count > 1 else (one.median,)  # one figure has no distribution
+        figures = "".join(f"{show(value, one.unit):>14}" for value in shown).ljust(3 * 14)
         ratio = "" if one.ratio is None else f"{one.ratio:.2f}"
         lines.append(f"  {one.contender:<34}{figures}{ratio:>8}{one.count:>6}")
     lines += ["", "goals"]

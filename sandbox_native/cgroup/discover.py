@@ -121,12 +121,22 @@ def make_directory(parent: str) -> str:
 
 
 def _refusal(error: OSError, remedy: str) -> _Refused:
-    path = error.filename
+    path = str(error.filename)
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        path = _group_of(path)
     if error.errno == errno.EROFS:
         return _Refused(f"{path}: the cgroup file system is mounted read-only", _CONTAINER)
     if error.errno in (errno.EACCES, errno.EPERM):
         return _Refused(f"{path}: our own group may not be written ({error.strerror})", f"{remedy}; {_CONTAINER}")
     return _Refused(f"{path}: {error.strerror}", remedy)
+
+
+def _group_of(path: str) -> str:
+    """The group itself, where a probe in it or one of its files was what failed."""
+    parent, name = os.path.split(path)
+    if name.startswith(PREFIX):
+        return parent
+    return path if os.path.isdir(path) else _group_of(parent) if os.path.basename(parent).startswith(PREFIX) else parent
 
 
 # ---- version 2 ----
