@@ -8,12 +8,14 @@
 
 #include "host.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
 enum {
 	SPILL_BYTES = 65536, /* what a pipe holds: a longer read would bring no more */
+	FLOOD_PIPE_BYTES = 262144, /* once the bound is passed */
 	READS_AT_ONCE = 8,   /* then the other descriptors and the deadline have their turn */
 	FIRST_READ = 4096,
 	SMALL_READ = 4096,   /* less than this: the pipe is empty, or the writer is slower than us */
@@ -99,6 +101,8 @@ static ssize_t read_once(struct sn_box *box, struct sn_stream *stream)
 		stream_close(box, stream);
 		return 0;
 	}
+	if (stream->total <= stream->bound && stream->total + (uint64_t)got > stream->bound)
+		fcntl(stream->fd, F_SETPIPE_SZ, FLOOD_PIPE_BYTES); /* fewer turns for the rest; refused, it stays as it is */
 	stream->end += (uint64_t)got < room ? (uint64_t)got : room;
 	stream->total += (uint64_t)got;
 	return got;
