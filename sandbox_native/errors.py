@@ -160,7 +160,8 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "request": _MISMATCH,
         "lost": "a process of ours was killed from outside; run again: a new launcher is started",
         "session": f"the session could not be made; {_DOCTOR}",
-        "idmap": 'this kernel or file system has no idmapped mounts: use Policy.strict(workspace_owner="chown")',
+        "idmap": "this kernel or file system has no idmapped mounts: a workspace can be had with "
+        'Policy.strict(workspace_owner="chown"), a writable root only on another file system or kernel',
     }
 )
 """Name of a stage -> what to do when it fails, unless errno says more."""

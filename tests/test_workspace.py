@@ -176,7 +176,7 @@ def test_owners_are_changed_back_where_that_was_asked_for(without_idmap: Path) -
     assert without_idmap.stat().st_uid == 0
 
 
-@pytest.mark.needs("root")
+@pytest.mark.needs("idmap")
 def test_what_the_policy_makes_writable_is_the_callers_too(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     (tmp_path / "private").write_text("private")
