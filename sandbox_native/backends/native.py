@@ -13,7 +13,7 @@ from sandbox_native._native import ffi, lib
 from sandbox_native.errors import SetupError, setup_error
 from sandbox_native.verdict import ReportData
 
-# struct sn_report up to its failure record; a version comes first and a pid last. In one call, since the caller waits
+# struct sn_report up to its failure record; a version comes first and padding last. In one call, since the caller waits
 # for it. tests/test_contracts.py compares it, and ReportData's fields, with the compiled layout.
 REPORT: Final = struct.Struct("=IIIi 13Q IIIIii")
 
