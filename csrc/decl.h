@@ -1,4 +1,4 @@
-/* The boundary between Python and C: read by the compiler (after common/wire.h) and by cffi's cdef.
+/* The boundary between Python and C: read by the compiler (after those in common) and by cffi's cdef.
  *
  * Everything here runs in the host process, on the calling thread, with the GIL released; nothing
  * allocates from the heap but captures, which are anonymous mappings that the box owns. A function returns 0 or a
@@ -24,6 +24,10 @@ int sn_launcher_probe(struct sn_process *launcher, int plan_fd, struct sn_probes
 /* A detached mount of a host directory, from the launcher: its descriptor, or -errno. Serialise calls. */
 int sn_launcher_bind(struct sn_process *launcher, const char *path, uint32_t flags, uint64_t device, uint64_t inode,
 		     int timeout_ms, struct sn_failure *why);
+
+/* A supervisor for one run with explain: its pidfd, or -errno. `socket` is its end of a pair whose other goes to init, `denials` a memfd
+ * of a struct sn_denials; both are kept by the caller. Serialise calls. */
+int sn_launcher_explain(struct sn_process *launcher, int socket, int denials, int timeout_ms, struct sn_failure *why);
 
 /* A slot: gauges[i] says what fds[i] is. The caller keeps and closes its own fds. Serialise calls. */
 int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, struct sn_process *slot,
@@ -71,6 +75,8 @@ struct sn_box {
 	int32_t stdin_fd;     /* the write end, -1 when closed */
 	int32_t stdin_source; /* relayed to stdin_fd, -1: none; the caller's own, never closed here */
 	int32_t workspace_fd; /* SN_REQUEST_COLLECT: the workspace's root, -1: none; the caller takes it (sets -1) or close does */
+	int32_t changes_fd;   /* SN_REQUEST_CHANGES: the directory of changes, as workspace_fd */
+	int32_t reserved;
 	const uint8_t *stdin_data; /* the caller keeps it alive */
 	uint64_t stdin_size, stdin_done;
 	uint64_t started_ns;  /* CLOCK_MONOTONIC */
@@ -86,11 +92,18 @@ struct sn_box {
 /* Sets everything to closed. */
 void sn_box_init(struct sn_box *box);
 
+struct sn_given { /* descriptors that go with a request, kept by the caller; -1: none */
+	int32_t workspace; /* a detached mount */
+	int32_t upper;     /* a detached mount */
+	int32_t explain;   /* a socket to a supervisor */
+	int32_t reserved;
+};
+
 /* Starts a run in the slot: makes channel, pipes and epoll, sends BOX and the request (header, and the body inline or in
  * a memfd). box->flags, stdin_data/stdin_size or stdin_source, out.bound and err.bound are set by the caller before.
- * workspace_mount: -1 or a detached mount (kept by the caller). grace_ms is added to the request's wall time. Does not wait. On failure all is closed. */
+ * The request's flags for what is given are set here. grace_ms is added to the request's wall time. Does not wait. On failure all is closed. */
 int sn_box_start(struct sn_box *box, struct sn_process *slot, struct sn_request *request, const uint8_t *body,
-		 int workspace_mount, int grace_ms, struct sn_failure *why);
+		 const struct sn_given *given, int grace_ms, struct sn_failure *why);
 
 /* Serves everything that is ready, then waits at most timeout_ms (-1: for ever, 0: not at all) for more: 1 when the box is done, 0 when the time is
  * over, a stream grew or ended (only with SN_STREAM_FLOW) or stdin has room again after a short sn_box_write; -EINTR on a signal, or

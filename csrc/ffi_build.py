@@ -1,6 +1,6 @@
 """Describes the extension sandbox_native._native to cffi: setup.py names `ffibuilder` in cffi_modules.
 
-The declarations are csrc/common/wire.h and csrc/decl.h themselves, read by cffi and by the compiler alike, so neither can
+The declarations are the headers themselves (HEADERS below), read by cffi and by the compiler alike, so neither can
 drift from the other. Warnings, hardening and -Werror are added by setup.py, as for the launcher.
 """
 
@@ -20,7 +20,7 @@ from syscall_tables import c_source  # noqa: E402
 
 sys.path.remove(str(CSRC))
 
-HEADERS = ("common/wire.h", "decl.h")
+HEADERS = ("common/wire.h", "common/plan.h", "common/run.h", "decl.h")
 PREAMBLE = """\
 #include <stdint.h>
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sandbox_native.denials import Denial
 from sandbox_native.errors import ExecError, PolicyError, SandboxError, SetupError, UnsupportedError
 from sandbox_native.limits import Limits, Overflow
-from sandbox_native.policy import Policy, Rung
+from sandbox_native.policy import Deletion, Policy, ReadPolicy, Rung, Writes
 from sandbox_native.result import Enforcement, Layer, Result, Status, Usage
 
 if TYPE_CHECKING:
@@ -30,9 +31,13 @@ __all__ = [
     "Limits",
     "Overflow",
     "Rung",
+    "ReadPolicy",
+    "Deletion",
+    "Writes",
     "Result",
     "Status",
     "Usage",
+    "Denial",
     "Enforcement",
     "Layer",
     "SandboxError",

@@ -59,7 +59,14 @@ class Plan(CData):
     enter_at: int
     tmp_bytes: int
     inotify_instances: int
-    reserved: int
+    changes_at: int
+    landlock_handled: int
+    landlock_scoped: int
+    landlock_workspace: int
+    rules_at: int
+    rules_count: int
+    explain_at: int
+    explain_count: int
 
 class Rlimit(CData):
     resource: int
@@ -81,6 +88,10 @@ class Request(CData):
     argc: int
     envc: int
     files: int
+    guards: int
+    reserved: int
+    exec_device: int
+    exec_inode: int
 
 class Report(CData):
     version: int
@@ -136,6 +147,8 @@ class Box(CData):
     stdin_fd: int
     stdin_source: int
     workspace_fd: int
+    changes_fd: int
+    reserved: int
     stdin_data: CData
     stdin_size: int
     stdin_done: int

@@ -128,6 +128,10 @@ STAGES: Final[Mapping[int, str]] = MappingProxyType(
         22: "lost",
         23: "session",
         24: "idmap",
+        25: "landlock",
+        26: "overlay",
+        27: "guard",
+        28: "explain",
     }
 )
 """Number of a stage (enum sn_stage) -> its name in `SetupError.stage`."""
@@ -162,6 +166,10 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "session": f"the session could not be made; {_DOCTOR}",
         "idmap": "this kernel or file system has no idmapped mounts: a workspace can be had with "
         'Policy.strict(workspace_owner="chown"), a writable root only on another file system or kernel',
+        "landlock": f"the kernel refused the Landlock rules; {_DOCTOR}",
+        "overlay": f"the kernel or a file system refused an overlay there; {_DOCTOR}",
+        "guard": "the workspace changed while the run began: run again",
+        "explain": f"refused calls cannot be watched here: leave Policy.explain out; {_DOCTOR}",
     }
 )
 """Name of a stage -> what to do when it fails, unless errno says more."""

@@ -44,6 +44,8 @@ class Feature(Enum):
     CGROUPNS = 13
     RESOURCE = 14
     KEYRING = 15
+    OVERLAY = 16
+    CHANGES = 17
 
 
 @dataclass(frozen=True, kw_only=True)

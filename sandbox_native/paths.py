@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from sandbox_native.errors import PolicyError
+from sandbox_native.pathnames import POSIX
 
 Path: TypeAlias = str | os.PathLike[str]
 PathSpec: TypeAlias = Path | tuple[Path, Path]
@@ -19,56 +20,15 @@ PathSpec: TypeAlias = Path | tuple[Path, Path]
 Pair: TypeAlias = tuple[str, str]
 """`(host, inside)`, both normalised."""
 
-_PATH_BYTES: Final = 4095  # PATH_MAX without the NUL
-_NAME_BYTES: Final = 255  # NAME_MAX
-
-
-def absolute(field: str, value: object) -> str:
-    """An absolute path without repeated slashes, `.` components or a slash at its end; `PolicyError` for all others.
-
-    `..` is refused, not resolved: through a symbolic link it leads elsewhere than the string says.
-    """
-    text = _text(field, value)
-    if not text.startswith("/"):
-        raise PolicyError(
-            "not an absolute path",
-            field=field,
-            value=text,
-            remedy="give os.path.abspath(path)" if text[:1] != "~" else "give os.path.expanduser(path)",
-        )
-    return "/" + "/".join(_components(field, text))
-
-
-_MADE_AS_NEEDED: Final = "give the file's own name: directories are made as needed"
-
-
-def relative(field: str, value: object, remedy: str = _MADE_AS_NEEDED) -> str:
-    """The name of a file beneath the workspace, normalised as in `absolute`; `PolicyError` for one that leads out.
-
-    `remedy`: for one that names a directory."""
-    text = _text(field, value)
-    if text.startswith("/"):
-        raise PolicyError(
-            "an absolute name", field=field, value=text, remedy="give a name relative to the workspace, such as 'in/a.txt'"
-        )
-    parts = _components(field, text)
-    if not parts or text.endswith(("/", "/.")):
-        raise PolicyError("names a directory", field=field, value=text, remedy=remedy)
-    return "/".join(parts)
-
-
-def contains(outer: str, inner: str) -> bool:
-    """Whether `inner` is `outer` or lies beneath it, component by component: `/data/1` does not contain `/data/10`.
-
-    Both as `absolute` gives them.
-    """
-    return inner == outer or inner.startswith(outer if outer == "/" else outer + "/")
+absolute: Final = POSIX.absolute
+relative: Final = POSIX.relative
+contains: Final = POSIX.contains
 
 
 def pairs(field: str, specs: object) -> tuple[Pair, ...]:
     """The `(host, inside)` pairs of a list of path specifications, in its order; no two with one inside path."""
     found: dict[str, Pair] = {}
-    for at, spec in enumerate(_items(field, specs)):
+    for at, spec in enumerate(items(field, specs)):
         where = f"{field}[{at}]"
         if isinstance(spec, tuple):
             if len(spec) != 2:
@@ -116,7 +76,7 @@ def files(contents: object, field: str = "files") -> dict[str, bytes]:
 def patterns(wanted: object, field: str = "collect") -> tuple[str, ...]:
     """`collect=` normalised and without the chance to lead out of the workspace; see files.py for what they mean."""
     found: dict[str, None] = {}
-    for at, pattern in enumerate(_items(field, wanted)):
+    for at, pattern in enumerate(items(field, wanted)):
         where = f"{field}[{at}]"
         text = relative(where, pattern, "collect takes files: write 'dir/**' for all that lies beneath a directory")
         if any("**" in part and part != "**" for part in text.split("/")):
@@ -132,41 +92,8 @@ def patterns(wanted: object, field: str = "collect") -> tuple[str, ...]:
     return tuple(found)
 
 
-def _items(field: str, values: object) -> list[object]:
+def items(field: str, values: object) -> list[object]:
     # A lone string would be taken letter by letter, and its first letter is "/": the whole host.
     if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable) or isinstance(values, Mapping):
         raise PolicyError("not a list", field=field, value=values, remedy="put it into a list: [...]")
     return list(values)
-
-
-def _text(field: str, value: object) -> str:
-    path = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(path, str):
-        raise PolicyError("not a path", field=field, value=value, remedy="give a str or a pathlib.Path (os.fsdecode for bytes)")
-    if not path:
-        raise PolicyError("empty", field=field, value=path, remedy="name a path")
-    if "\0" in path:
-        raise PolicyError("holds a NUL byte", field=field, value=path, remedy="no path can: leave it out")
-    size = len(_encoded(field, path))
-    if size > _PATH_BYTES:
-        raise PolicyError(f"{size} bytes long", field=field, value=path, remedy=f"a path has at most {_PATH_BYTES} bytes")
-    return path
-
-
-def _encoded(field: str, path: str) -> bytes:
-    try:
-        return path.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise PolicyError(
-            "cannot be encoded as UTF-8", field=field, value=path, remedy="give a name that os.fsencode accepts"
-        ) from None
-
-
-def _components(field: str, path: str) -> list[str]:
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    for part in parts:
-        if part == "..":
-            raise PolicyError("holds '..'", field=field, value=path, remedy="give the path that is meant, without '..'")
-        if len(_encoded(field, part)) > _NAME_BYTES:
-            raise PolicyError(f"a name in it has more than {_NAME_BYTES} bytes", field=field, value=path, remedy="shorten it")
-    return parts

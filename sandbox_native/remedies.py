@@ -31,6 +31,8 @@ PURPOSE: Final[Mapping[Feature, str]] = {
     Feature.CGROUPNS: "cgroup namespaces",
     Feature.RESOURCE: "rlimits above the caller's own (CAP_SYS_RESOURCE)",
     Feature.KEYRING: "a session keyring of the guest's own",
+    Feature.OVERLAY: "read-only overlays: a host directory without its sockets",
+    Feature.CHANGES: "overlays with the changes in memory: Writes.COMMIT",
 }
 
 LOST: Final[Mapping[Feature, str]] = {
@@ -52,6 +54,8 @@ _SINCE: Final[Mapping[Feature, str]] = {
     Feature.LANDLOCK: "5.13 with CONFIG_SECURITY_LANDLOCK",
     Feature.CGROUPNS: "4.6",
     Feature.KEYRING: "3.8 with CONFIG_KEYS",
+    Feature.OVERLAY: "5.11 with CONFIG_OVERLAY_FS",
+    Feature.CHANGES: "6.6 with CONFIG_OVERLAY_FS and CONFIG_TMPFS_XATTR",
 }
 
 OF_ROOT: Final = frozenset({Feature.RESOURCE, Feature.IDMAP})  # a plain user's box does without

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from sandbox_native.denials import Denial
 from sandbox_native.policy import Rung
 
 _VERSION: Final = 1
@@ -98,6 +99,8 @@ class Result:
     - `files`: what `collect` brought back, by name; `files_refused`: name -> why it was not.
     - `killed_processes`: how many were still alive when the run ended; all are dead and reaped now.
     - `hint`: one line on what to raise or what went on; None when there is nothing to add.
+    - `denials`: what was refused, and why (with `Policy.explain` every refused call; without it what did not stay).
+    - `changes`: with `Writes.COMMIT`, what the guest changed; None otherwise.
     """
 
     status: Status
@@ -115,6 +118,8 @@ class Result:
     hint: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     files_refused: Mapping[str, str] = field(default_factory=dict)
+    denials: tuple[Denial, ...] = ()
+    changes: Any = None
 
     @property
     def text(self) -> str:
@@ -153,6 +158,8 @@ class Result:
                 "layers": [_fields(layer) for layer in self.enforcement.layers],
             },
             "hint": self.hint,
+            "denials": [denial.to_dict() for denial in self.denials],
+            "changes": None if self.changes is None else self.changes.to_dict(),
         }
 
 

@@ -29,6 +29,7 @@ class Kind(IntEnum):
     STARTED = 1
     FAILED = 2
     ENDED = 3
+    CHANGES = 4
 
 
 class EndedBy(IntEnum):

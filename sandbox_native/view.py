@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from sandbox_native import paths
 from sandbox_native._native import lib
 from sandbox_native.environment import HOME, USER, WORKSPACE
 from sandbox_native.plan import INSIDE_UID, Op
 from sandbox_native.policy import Policy
+from sandbox_native.rules import Access
 
 _READ_ONLY: Final = lib.SN_OP_RDONLY | lib.SN_OP_NOSUID | lib.SN_OP_NODEV
 _SAFE: Final = lib.SN_OP_NOSUID | lib.SN_OP_NODEV
@@ -82,6 +83,20 @@ class Root:
     inode: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One thing of the policy's that a box shows, guards or covers: what was looked at when the plan was made."""
+
+    kind: Literal["bind", "overlay", "dir", "link", "guard", "mask"]
+    inside: str
+    source: str = ""  # on the host, resolved: no component is a link; of a link its text
+    access: Access = Access.READABLE
+    device: int = 0
+    inode: int = 0
+    directory: bool = True
+    field: str = ""  # the policy's, for messages
+
+
 @dataclass(frozen=True, slots=True)
 class HostTree:
     """Facts about the host's files."""
@@ -90,7 +105,8 @@ class HostTree:
     directories: frozenset[str]  # of SYSTEM and SHARED_ETC, those that are directories
     files: Mapping[str, bytes]  # of COPIED_ETC
     proc: frozenset[str]  # of the masked names, those that are there
-    roots: tuple[Root, ...]  # the policy's
+    roots: tuple[Root, ...] = ()
+    shown: tuple[Shown, ...] = ()  # the policy's, in the order in which they are mounted
 
 
 def template_ops(policy: Policy, tree: HostTree, root: bool) -> list[Op]:

@@ -18,7 +18,7 @@ from sandbox_native.verdict import EndedBy, Kind, ReportData, Verdict, failure, 
 
 MIB = 1 << 20
 SECOND = 10**9
-WIRE = (Path(__file__).parent.parent / "csrc" / "common" / "wire.h").read_text()
+WIRE = (Path(__file__).parent.parent / "csrc" / "common" / "run.h").read_text()
 STAGE = {name: number for number, name in STAGES.items()}
 X86_64, I386 = 0xC000003E, 0x40000003
 NAMES = {(X86_64, 101): "ptrace", (I386, 26): "ptrace"}

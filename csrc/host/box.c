@@ -50,6 +50,7 @@ void sn_box_init(struct sn_box *box)
 		.stdin_fd = -1,
 		.stdin_source = -1,
 		.workspace_fd = -1,
+		.changes_fd = -1,
 		.out = {.fd = -1},
 		.err = {.fd = -1},
 	};
@@ -155,14 +156,16 @@ static int body_file(const uint8_t *body, uint64_t size)
 	return fd_move(&file);
 }
 
-/* One message: the header, the body where it is short enough, and the descriptors in the order that wire.h gives. */
-static int send_request(struct sn_box *box, struct sn_request *header, const uint8_t *body, struct guest_fds *guest, int workspace)
+/* One message: the header, the body where it is short enough, and the descriptors in the order that run.h gives. */
+static int send_request(struct sn_box *box, struct sn_request *header, const uint8_t *body, struct guest_fds *guest,
+			const struct sn_given *given)
 {
 	struct iovec parts[2] = {
 		{.iov_base = header, .iov_len = sizeof *header},
 		{.iov_base = (void *)(uintptr_t)body, .iov_len = header->body_bytes},
 	};
-	int fds[5] = {guest->in, guest->out, guest->err};
+	const int more[] = {given->workspace, given->upper, given->explain};
+	int fds[7] = {guest->in, guest->out, guest->err};
 	unsigned count = 3;
 	if (header->flags & SN_REQUEST_BODY_FD) {
 		guest->body = body_file(body, header->body_bytes);
@@ -170,13 +173,14 @@ static int send_request(struct sn_box *box, struct sn_request *header, const uin
 			return guest->body;
 		fds[count++] = guest->body;
 	}
-	if (workspace >= 0)
-		fds[count++] = workspace;
+	for (unsigned i = 0; i < sizeof more / sizeof *more; i++)
+		if (more[i] >= 0)
+			fds[count++] = more[i];
 	return message_send(box->channel, parts, header->flags & SN_REQUEST_BODY_FD ? 1 : 2, fds, count, SEND_MS);
 }
 
 static int start(struct sn_box *box, struct sn_process *slot, const struct sn_request *request, const uint8_t *body,
-		 int workspace, struct sn_failure *why)
+		 const struct sn_given *given, struct sn_failure *why)
 {
 	__attribute__((cleanup(guest_fds_close))) struct guest_fds guest = {-1, -1, -1, -1};
 	struct sn_request header = *request;
@@ -189,13 +193,15 @@ static int start(struct sn_box *box, struct sn_process *slot, const struct sn_re
 		error = open_stdio(box, &guest, why);
 	if (error)
 		return error;
-	header.flags &= ~(uint32_t)(SN_REQUEST_BODY_FD | SN_REQUEST_WORKSPACE);
-	header.flags |= workspace >= 0 ? SN_REQUEST_WORKSPACE : 0;
+	header.flags &= ~(uint32_t)(SN_REQUEST_BODY_FD | SN_REQUEST_WORKSPACE | SN_REQUEST_UPPER | SN_REQUEST_EXPLAIN);
+	header.flags |= given->workspace >= 0 ? SN_REQUEST_WORKSPACE : 0;
+	header.flags |= given->upper >= 0 ? SN_REQUEST_UPPER : 0;
+	header.flags |= given->explain >= 0 ? SN_REQUEST_EXPLAIN : 0;
 	header.flags |= header.body_bytes > SN_INLINE_BYTES ? SN_REQUEST_BODY_FD : 0;
-	error = send_request(box, &header, body, &guest, workspace);
+	error = send_request(box, &header, body, &guest, given);
 	if (error == -EMSGSIZE && !(header.flags & SN_REQUEST_BODY_FD)) { /* a machine with small socket buffers */
 		header.flags |= SN_REQUEST_BODY_FD;
-		error = send_request(box, &header, body, &guest, workspace);
+		error = send_request(box, &header, body, &guest, given);
 	}
 	if (error == -EPIPE)
 		return 0; /* the slot gave up first: its report is in the channel */
@@ -203,13 +209,13 @@ static int start(struct sn_box *box, struct sn_process *slot, const struct sn_re
 }
 
 int sn_box_start(struct sn_box *box, struct sn_process *slot, struct sn_request *request, const uint8_t *body,
-		 int workspace_mount, int grace_ms, struct sn_failure *why)
+		 const struct sn_given *given, int grace_ms, struct sn_failure *why)
 {
 	if (box->state != SN_BOX_NEW || box->epoll >= 0)
 		return failed(why, SN_STAGE_REQUEST, EINVAL, "box");
 	box->started_ns = now_ns();
 	box->deadline_ns = box->started_ns + request->wall_ns + (uint64_t)grace_ms * 1000000u;
-	int error = start(box, slot, request, body, workspace_mount, why);
+	int error = start(box, slot, request, body, given, why);
 	if (error) {
 		sn_box_close(box);
 		return error;
@@ -266,6 +272,7 @@ static void close_all(struct sn_box *box)
 	fd_close(&box->pidfd);
 	fd_close(&box->stdin_fd);
 	fd_close(&box->workspace_fd);
+	fd_close(&box->changes_fd);
 	fd_close(&box->out.fd);
 	fd_close(&box->err.fd);
 	stream_free(&box->out);

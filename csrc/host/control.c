@@ -182,6 +182,22 @@ int sn_launcher_bind(struct sn_process *launcher, const char *path, uint32_t fla
 	return mount >= 0 ? fd_move(&mount) : failed(why, SN_STAGE_WORKSPACE, EPROTO, path);
 }
 
+int sn_launcher_explain(struct sn_process *launcher, int socket, int denials, int timeout_ms, struct sn_failure *why)
+{
+	struct sn_control message = {.version = SN_WIRE_VERSION, .verb = SN_EXPLAIN};
+	const int fds[] = {socket, denials};
+	int error = ask(launcher->control, &message, fds, 2, "launcher", why);
+	if (error)
+		return error;
+	owned_fd supervisor = -1;
+	struct sn_answer answer;
+	struct sources from = listen_to(launcher->control, -1, "launcher");
+	error = read_answer(&from, timeout_ms, &answer, &supervisor, why);
+	if (error)
+		return error;
+	return supervisor >= 0 ? fd_move(&supervisor) : failed(why, SN_STAGE_EXPLAIN, EPROTO, "supervisor");
+}
+
 int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, struct sn_process *slot,
 		 int timeout_ms, struct sn_failure *why)
 {

@@ -66,6 +66,11 @@ static int take_report(struct sn_box *box, const struct sn_report *report, int *
 {
 	if (report->version != SN_WIRE_VERSION)
 		return channel_lost(box, EPROTO);
+	if (report->kind == SN_REPORT_CHANGES) {
+		if (box->changes_fd < 0)
+			box->changes_fd = fd_move(fd);
+		return 0;
+	}
 	box->report = *report;
 	box->report.failure.item[SN_ITEM_BYTES - 1] = 0;
 	if (report->kind == SN_REPORT_STARTED) {

@@ -9,6 +9,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 static int session(struct guest *guest)
 {
@@ -61,6 +62,22 @@ static int signals(struct guest *guest)
 	return result < 0 ? fail(&guest->why, SN_STAGE_SESSION, result, "signal mask") : 0;
 }
 
+/* The program is what the host looked at. */
+static int same_program(struct guest *guest)
+{
+	const struct sn_request *head = &guest->request->head;
+	const char *path = guest->request->candidates[0];
+	struct stat found;
+	if (!head->exec_device && !head->exec_inode)
+		return 0;
+	owned_fd fd = (int)sys(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return fail(&guest->why, SN_STAGE_EXEC, fd, path);
+	if (fstat(fd, &found) || found.st_dev != head->exec_device || found.st_ino != head->exec_inode)
+		return fail(&guest->why, SN_STAGE_EXEC, ESTALE, path);
+	return 0;
+}
+
 /* As execvp: the first candidate that can be executed; a permission refused is remembered over one that is missing. */
 static int execute(struct guest *guest)
 {
@@ -81,7 +98,7 @@ static int execute(struct guest *guest)
 
 static __attribute__((noreturn, noinline)) void guest_main(struct guest *guest)
 {
-	if (session(guest) || cpu_group(guest) || cgroup_namespace(guest) ||
+	if (session(guest) || same_program(guest) || cpu_group(guest) || cgroup_namespace(guest) ||
 	    limits_apply(&guest->request->head, false, &guest->rlimits_kept, &guest->held, &guest->why) ||
 	    creds_drop(&guest->held, &guest->why) ||
 	    seccomp_install(guest->plan, &guest->listener, &guest->held, &guest->why) || descriptors(guest) ||

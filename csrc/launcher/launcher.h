@@ -103,14 +103,15 @@ int seccomp_install(const struct plan *plan, int *listener, uint32_t *held, stru
 long seccomp_read(int listener, struct sn_report *report);
 
 /* request.c: what the host asks for, unpacked in place */
-enum { REQUEST_FDS = 5 };
+enum { REQUEST_FDS = 7 };
 struct request {
 	struct sn_request head;
 	char body[SN_INLINE_BYTES];
 	const char *cwd, **candidates, **argv, **env;
-	const char *file_records;
+	const struct sn_file *file_records;
+	const struct sn_guard *guard_records;
 	int stdio[3];
-	int body_fd, workspace;
+	int body_fd, workspace, upper, supervisor;
 };
 int request_receive(int channel, struct request *request, struct sn_failure *why);
 int request_place_files(const struct plan *plan, const struct request *request, struct sn_failure *why);

@@ -170,6 +170,36 @@ static long probe_keyring(struct plan *plan)
 	return result < 0 ? result : 0;
 }
 
+static long mount_overlay(const char *options)
+{
+	return sys(SYS_mount, "overlay", "/tmp/merged", "overlay", MS_NOSUID | MS_NODEV, options);
+}
+
+static long scratch(struct plan *plan)
+{
+	static const char *const directories[] = {"/tmp/merged", "/tmp/lower", "/tmp/lower/d", "/tmp/upper", "/tmp/work"};
+	long result = probe_mount(plan);
+	for (unsigned i = 0; result >= 0 && i < sizeof directories / sizeof *directories; i++)
+		result = sys(SYS_mkdirat, AT_FDCWD, directories[i], 0755);
+	return result;
+}
+
+static long probe_overlay(struct plan *plan)
+{
+	long result = scratch(plan);
+	return result < 0 ? result : mount_overlay("lowerdir=/etc:/tmp/lower");
+}
+
+/* To replace a directory takes an extended attribute, which a tmpfs has from 6.6 on only. */
+static long probe_changes(struct plan *plan)
+{
+	long result = scratch(plan);
+	if (result < 0 || (result = mount_overlay("lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work,userxattr")) < 0)
+		return result;
+	result = sys(SYS_unlinkat, AT_FDCWD, "/tmp/merged/d", AT_REMOVEDIR);
+	return result < 0 ? result : sys(SYS_mkdirat, AT_FDCWD, "/tmp/merged/d", 0755);
+}
+
 static long (*const probes[SN_PROBE_COUNT])(struct plan *) = {
 	[SN_PROBE_USERNS] = probe_userns,
 	[SN_PROBE_MOUNT] = probe_mount,
@@ -187,6 +217,8 @@ static long (*const probes[SN_PROBE_COUNT])(struct plan *) = {
 	[SN_PROBE_CGROUPNS] = probe_cgroupns,
 	[SN_PROBE_RESOURCE] = probe_resource,
 	[SN_PROBE_KEYRING] = probe_keyring,
+	[SN_PROBE_OVERLAY] = probe_overlay,
+	[SN_PROBE_CHANGES] = probe_changes,
 };
 
 /* An exit status holds 8 bits, enough for every errno that these calls give and for Landlock's ABI. */

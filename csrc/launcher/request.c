@@ -31,6 +31,34 @@ static const char **take_strings(const char **at, const char *end, uint32_t coun
 	return first;
 }
 
+static const char *file_name(const struct sn_file *file)
+{
+	return (const char *)(file + 1);
+}
+
+static const char *file_data(const struct sn_file *file)
+{
+	return file_name(file) + file->name_bytes;
+}
+
+static const struct sn_file *file_after(const struct sn_file *file)
+{
+	return (const void *)((const char *)file + ((sizeof *file + file->name_bytes + file->size + 7) & ~(uint64_t)7));
+}
+
+/* Guard records follow the files'. */
+static int skip_files(struct request *request, const char *end, struct sn_failure *why)
+{
+	const struct sn_file *file = request->file_records;
+	for (uint32_t i = 0; i < request->head.files; i++, file = file_after(file)) {
+		long room = end - (const char *)file - (long)sizeof *file;
+		if (room < 0 || file->name_bytes > (uint64_t)room || file->size > (uint64_t)room - file->name_bytes)
+			return bad(why, "file records");
+	}
+	request->guard_records = (const void *)file;
+	return 0;
+}
+
 static int unpack(struct request *request, const char *body, struct sn_failure *why)
 {
 	const struct sn_request *head = &request->head;
@@ -49,8 +77,8 @@ static int unpack(struct request *request, const char *body, struct sn_failure *
 	if (!cwd || !request->candidates || !request->argv || !request->env || !head->argc || !head->candidates)
 		return bad(why, "strings");
 	request->cwd = *cwd;
-	request->file_records = body + (((size_t)(at - body) + 7) & ~(size_t)7);
-	return 0;
+	request->file_records = (const void *)(body + (((size_t)(at - body) + 7) & ~(size_t)7));
+	return skip_files(request, end, why);
 }
 
 int request_receive(int channel, struct request *request, struct sn_failure *why)
@@ -61,15 +89,19 @@ int request_receive(int channel, struct request *request, struct sn_failure *why
 	long got = channel_receive(channel, head, sizeof *head, request->body, sizeof request->body, fds, &count);
 	if (got <= 0)
 		sys(SYS_exit_group, 0); /* the host is gone, or never wanted this box */
-	unsigned needs = 3 + !!(head->flags & SN_REQUEST_BODY_FD) + !!(head->flags & SN_REQUEST_WORKSPACE);
+	const uint32_t optional[] = {SN_REQUEST_BODY_FD, SN_REQUEST_WORKSPACE, SN_REQUEST_UPPER, SN_REQUEST_EXPLAIN};
+	int *const places[] = {&request->body_fd, &request->workspace, &request->upper, &request->supervisor};
+	unsigned needs = 3;
+	for (unsigned i = 0; i < 4; i++)
+		needs += !!(head->flags & optional[i]);
 	if (got < (long)sizeof *head || head->version != SN_WIRE_VERSION || count != needs ||
 	    head->rlimit_count > SN_MAX_RLIMITS)
 		return bad(why, "header");
 	unsigned next = 0;
 	for (; next < 3; next++)
 		request->stdio[next] = fds[next];
-	request->body_fd = head->flags & SN_REQUEST_BODY_FD ? fds[next++] : -1;
-	request->workspace = head->flags & SN_REQUEST_WORKSPACE ? fds[next] : -1;
+	for (unsigned i = 0; i < 4; i++)
+		*places[i] = head->flags & optional[i] ? fds[next++] : -1;
 	if (request->body_fd < 0)
 		return (uint64_t)got - sizeof *head == head->body_bytes ? unpack(request, request->body, why) : bad(why, "body");
 	long body = sys_map(head->body_bytes, PROT_READ, MAP_PRIVATE, request->body_fd);
@@ -128,16 +160,10 @@ int request_place_files(const struct plan *plan, const struct request *request, 
 	long result = sys(SYS_chdir, plan_text(plan, plan->head->workspace_at));
 	if (result < 0)
 		return fail(why, SN_STAGE_FILES, result, plan_text(plan, plan->head->workspace_at));
-	const char *at = request->file_records, *end = request->cwd + request->head.body_bytes;
-	for (uint32_t i = 0; i < request->head.files; i++) {
-		const struct sn_file *file = (const void *)at;
-		const char *name = at + sizeof *file, *data = name + file->name_bytes;
-		if (data > end || file->size > (uint64_t)(end - data))
-			return bad(why, "file records");
-		if (place_file(request, file, name, data, why))
+	const struct sn_file *file = request->file_records;
+	for (uint32_t i = 0; i < request->head.files; i++, file = file_after(file))
+		if (place_file(request, file, file_name(file), file_data(file), why))
 			return -1;
-		at += (sizeof *file + file->name_bytes + file->size + 7) & ~(uint64_t)7;
-	}
 	sys(SYS_chdir, "/");
 	return 0;
 }

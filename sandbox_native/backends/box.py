@@ -90,7 +90,8 @@ class LinuxBox:
     def start(self, request: Any, mount: int) -> None:
         """Starts the run; on failure the C side is closed and nothing runs."""
         why = ffi.new("struct sn_failure *")
-        if lib.sn_box_start(self._raw, self.slot.process, request, self._job.body.data, mount, _GRACE_MS, why) < 0:
+        given = ffi.new("struct sn_given *", (mount, -1, -1, 0))
+        if lib.sn_box_start(self._raw, self.slot.process, request, self._job.body.data, given, _GRACE_MS, why) < 0:
             self._fail(failure_of(why))
 
     # ---- while it runs ----

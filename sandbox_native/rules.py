@@ -1,0 +1,57 @@
+"""Which access a path has: the order of precedence, as one function. Pure.
+
+The mounts that view.py makes agree with it: what it says is what the kernel is asked to hold. Paths are those that the guest sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sandbox_native.paths import contains
+
+
+class Access(IntEnum):
+    """What a guest may do with a path; of two rules for one path the smaller value counts."""
+
+    HIDDEN = 0
+    """Neither seen nor made: something empty covers it."""
+    PROTECTED = 1
+    """Read-only beneath a writable root."""
+    WRITABLE = 2
+    READABLE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """`access` for `inside` and for all beneath it that no longer rule names."""
+
+    inside: str
+    access: Access
+    mandatory: bool = False
+    """A deny-write that no longer writable rule lifts."""
+    field: str = ""
+    """The policy's field that it comes from, for messages."""
+
+
+def deciding(rules: Iterable[Rule], path: str) -> Rule | None:
+    """The rule that decides about a path; None where none does, and so nothing is there.
+
+    The longest path wins, at equal paths the stronger access; a mandatory one beats whatever would make it writable.
+    """
+    covering = [rule for rule in rules if contains(rule.inside, path)]
+    chosen = max(covering, key=_strength, default=None)
+    if chosen is None or chosen.access is not Access.WRITABLE:
+        return chosen
+    return max((rule for rule in covering if rule.mandatory), key=_strength, default=chosen)
+
+
+def effective(rules: Iterable[Rule], path: str) -> Access | None:
+    """The access that a path has; None where nothing is shown."""
+    rule = deciding(rules, path)
+    return None if rule is None else rule.access
+
+
+def _strength(rule: Rule) -> tuple[int, int, bool]:
+    return 0 if rule.inside == "/" else rule.inside.count("/"), -rule.access, rule.mandatory
