@@ -1,4 +1,4 @@
-"""The command line: ``python -m sandbox_native run … -- ARGV`` and ``doctor``, also installed as ``sandbox-native``.
+"""The command line: ``python -m sandbox_native run … -- ARGV``, ``doctor`` and ``policy show``; also ``sandbox-native``.
 
 This module reads the arguments and chooses the exit status; :mod:`sandbox_native.clirun` runs and prints,
 :mod:`sandbox_native.doctor` examines. Exit status of ``run``: the guest's; 128+n when a signal ended it; 124 wall or CPU
@@ -12,10 +12,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
-from sandbox_native import Limits, Overflow, Policy, PolicyError, SandboxError, __version__
+from sandbox_native import Limits, Overflow, PolicyError, SandboxError, __version__
 from sandbox_native.clirun import Job, error_object, exit_status_of_error, run_job
+from sandbox_native.features import without_native
+from sandbox_native.policy_toml import named
 from sandbox_native.units import parse_bytes, parse_seconds
 
 PROGRAM = "sandbox-native"
@@ -92,6 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     doctor = commands.add_parser("doctor", help="what this machine lets us enforce, found by doing it", allow_abbrev=False)
     doctor.add_argument("--json", action="store_true", help="one object instead of a table")
+    policy = commands.add_parser("policy", help="what a policy comes to", allow_abbrev=False)
+    policy_commands = policy.add_subparsers(dest="policy_command", required=True, metavar="COMMAND", parser_class=_Parser)
+    show = policy_commands.add_parser("show", help="the tree, environment, calls and limits of a guest", allow_abbrev=False)
+    show.add_argument("policy", metavar="NAME|FILE", help="strict, light, or a TOML file")
+    show.add_argument("--json", action="store_true", help="one object instead of tables")
     _add_run(commands.add_parser("run", help="run one program in a box", usage=_USAGE, allow_abbrev=False))
     return parser
 
@@ -101,7 +109,7 @@ _USAGE = f"{PROGRAM} run [OPTION …] -- ARGV …"
 
 def _add_run(run: argparse.ArgumentParser) -> None:
     seconds, size = _unit(parse_seconds), _unit(parse_bytes)
-    run.add_argument("--policy", choices=("strict", "light"), default="strict", help="strict (default) or light")
+    run.add_argument("--policy", metavar="NAME|FILE", default="strict", help="strict (default), light, or a TOML file")
     limits = run.add_argument_group("limits, of the whole tree")
     limits.add_argument("--wall", type=seconds, metavar="TIME", help="from its start, 2s or 100ms (default 10s)")
     limits.add_argument("--cpu", type=seconds, metavar="TIME", help="CPU time (default: none)")
@@ -145,11 +153,12 @@ def _job(options: argparse.Namespace, argv: list[str]) -> Job:
         "stderr_bytes": options.output,
         "on_overflow": Overflow.KILL if options.output_kill else None,
     }
-    preset = Policy.strict if options.policy == "strict" else Policy.light
+    loaded = named(options.policy)
+    readable, writable = loaded.policy.readable, loaded.policy.writable
     return Job(
         argv=argv,
-        policy=preset(readable=options.readable, writable=options.writable),
-        limits=Limits(**{name: value for name, value in asked.items() if value is not None}),
+        policy=replace(loaded.policy, readable=(*readable, *options.readable), writable=(*writable, *options.writable)),
+        limits=replace(loaded.limits or Limits(), **{name: value for name, value in asked.items() if value is not None}),
         stdin=0 if options.stdin == "-" else options.stdin,
         env=dict(options.env),
         workspace=None if options.workspace is None else _from_here(options.workspace),
@@ -181,6 +190,22 @@ def _doctor(options: argparse.Namespace) -> int:
     return 0 if report.ok else 1
 
 
+def _show(options: argparse.Namespace) -> int:
+    try:
+        from sandbox_native.policy_show import effective, print_effective
+    except ImportError as error:
+        raise without_native(error) from error
+
+    loaded = named(options.policy)
+    shown = effective(loaded.policy, loaded.limits or Limits())
+    if options.json:
+        print(json.dumps(shown.to_dict()))
+    else:
+        print_effective(shown, sys.stdout)
+    sys.stdout.flush()
+    return 0
+
+
 def _complain(error: Exception, as_json: bool) -> int:
     if as_json:
         print(json.dumps(error_object(error)), flush=True)
@@ -199,6 +224,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
         as_json = options.json
         if options.command == "doctor":
             return _doctor(options)
+        if options.command == "policy":
+            return _show(options)
         return _run(options, behind)
     except BrokenPipeError:
         raise

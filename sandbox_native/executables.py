@@ -1,17 +1,240 @@
-"""Which paths are tried for argv[0], by the rules of execvp, against the PATH that the guest has. Pure.
+"""Which file argv[0] is in a box, found on the host before anything runs. Host process.
 
-The paths are looked up inside the box, where the program is started: the host's PATH and files say nothing
-about what is there.
+Called by request.py for a run whose program is not known yet. What is found travels to init with its device and inode, and init
+compares them with what it opens in the box. Where only the box can know (its private places, /etc, /proc) nothing is refused here
+and nothing compared; the kernel's answer is explained afterwards (missing.py).
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from typing import Final
 
-def candidates(program: str, path: str) -> list[str]:
-    """A name with a slash is itself; any other is sought in each directory of `path` in order.
+from sandbox_native import headers, paths
+from sandbox_native.environment import WORKSPACE, Environment, candidates
+from sandbox_native.errors import ExecError, PolicyError
+from sandbox_native.inside import Inside, Place, Spot, first_bytes
+from sandbox_native.missing import no_interpreter, no_program
+from sandbox_native.policy import Policy
+from sandbox_native.rules import Access
 
-    An empty element is the working directory, as in POSIX. The names are tried until one starts.
+_LINES: Final = 5  # interpreter lines that lead to each other; one more is ELOOP (fs/exec.c, exec_binprm)
+_CAPABILITIES: Final = "security.capability"
+_SET_ID: Final = (
+    "the guest could not have the identity that it is marked with (no_new_privs), and such programs then fail in odd ways: "
+    "leave it out, or show a copy without the mark"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executable:
+    """A program as a box of a policy shows it, and as the host found it."""
+
+    program: str
+    """As it was asked for."""
+    path: str
+    """In the box: absolute, or relative to the working directory as it was asked for. What is executed."""
+    real: str = ""
+    """In the box, with every link followed."""
+    host: str = ""
+    """The same file on the host; empty where only the box has it."""
+    device: int = 0
+    inode: int = 0
+    interpreters: tuple[str, ...] = ()
+    """What its `#!` lines lead to, then the loader of an ELF program, as paths in the box."""
+    by_run: bool = False
+    """The way leads into /workspace, which is another in each run."""
+    _watched: str = ""
+    _changed_ns: int = 0
+
+    def unchanged(self) -> bool:
+        """Whether the host still has that file there, and has not touched it. One stat; True where the host has none."""
+        if not self.host:
+            return True
+        try:
+            now = os.stat(self._watched)
+        except OSError:
+            return False
+        return (now.st_ino, now.st_dev, now.st_ctime_ns) == (self.inode, self.device, self._changed_ns)
+
+
+class ExecutableResolver:
+    """Finds programs as a box of `policy` would: by name in the box's PATH, or by path. Looks at the host anew each time.
+
+    A name is found only where the guest cannot write: never in a writable root, the workspace or /tmp, and not through a link
+    to there. A program in such a place is started when it is written as a path.
     """
-    if "/" in program:
-        return [program]
-    return [f"{directory}/{program}" if directory else program for directory in path.split(":")]
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        if policy is not None and not isinstance(policy, Policy):
+            raise PolicyError("not a Policy", field="policy", value=policy, remedy="give a Policy or None")
+        self._policy = policy or Policy.strict()
+        self._inside = Inside(self._policy)
+        self._search = Environment(path=self._policy.path).search
+        # Another user than the file's, in none of its groups: its last three bits count.
+        self._is_other = os.geteuid() == 0
+
+    def resolve(
+        self, program: str | os.PathLike[str], *, cwd: str | None = None, workspace: str | os.PathLike[str] | None = None
+    ) -> Executable:
+        """What would be started for argv[0], in the directory `cwd` of the box, with `workspace` shown as /workspace.
+
+        `ExecError`, with the kernel's errno, for a program that is not there or not executable, set-user-id, set-group-id or
+        with file capabilities, for another machine, or with an interpreter of which one of these is true. `Executable.host` is
+        empty where only the box can tell.
+        """
+        name = os.fspath(program)
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise PolicyError("not a program's name", field="program", value=program, remedy="give a name or a path")
+        where = WORKSPACE if cwd is None else paths.absolute("cwd", cwd)
+        shown = None if workspace is None else os.path.realpath(paths.absolute("workspace", os.path.abspath(workspace)))
+        return self.find(name, where, shown)
+
+    def find(self, program: str, cwd: str, workspace: str | None) -> Executable:
+        """As `resolve`, of values that were checked."""
+        inside = self._inside.of_run(workspace)
+        path, spot = self._found(program, cwd, inside)
+        if not spot.host:
+            return Executable(program=program, path=path, by_run=spot.by_run)
+        assert spot.status is not None
+        interpreters = _Chain(program, cwd, inside).follow(spot)
+        watched = _same_by_name(path, spot)
+        return Executable(
+            program=program,
+            path=path,
+            real=spot.path,
+            host=spot.host,
+            device=spot.status.st_dev,
+            inode=spot.status.st_ino,
+            interpreters=interpreters,
+            by_run=spot.by_run,
+            _watched=watched,
+            _changed_ns=spot.status.st_ctime_ns,
+        )
+
+    def _found(self, program: str, cwd: str, inside: Inside) -> tuple[str, Spot]:
+        if "/" in program:
+            spot = inside.look(program, cwd)
+            if spot.place is Place.NONE:
+                raise no_program(program, spot, inside, self._search)
+            return program, spot
+        refused: list[Spot] = []
+        for path in candidates(program, self._search):
+            spot = inside.look(path)
+            if spot.place is Place.BOX:
+                return path, spot
+            if spot.status is None or not stat.S_ISREG(spot.status.st_mode):
+                continue
+            if spot.access is Access.READABLE and self._may_run(spot):
+                return path, spot
+            refused.append(spot)
+        raise no_program(program, refused[0] if refused else None, inside, self._search)
+
+    def _may_run(self, spot: Spot) -> bool:
+        if self._is_other:
+            return spot.status is not None and bool(spot.status.st_mode & stat.S_IXOTH)
+        return os.access(spot.host, os.X_OK, effective_ids=True)
+
+
+class _Chain:
+    """A program, the interpreter of its `#!` line, the interpreter's own, to the loader of the ELF program at its end."""
+
+    def __init__(self, program: str, cwd: str, inside: Inside) -> None:
+        self._program, self._cwd, self._inside = program, cwd, inside
+
+    def follow(self, spot: Spot) -> tuple[str, ...]:
+        found: list[str] = []
+        while spot.status is not None:
+            _check(spot)
+            data = first_bytes(spot)
+            elf = headers.read_elf(data)
+            if elf is not None:
+                return (*found, *self._loader(spot, elf, data))
+            script = headers.read_script(data)
+            if script is None:
+                break
+            if len(found) >= _LINES:
+                raise ExecError("exec", errno.ELOOP, self._program, f"more than {_LINES} `#!` lines lead to each other")
+            name = os.fsdecode(script.interpreter)
+            found.append(name)
+            spot = self._interpreter(spot, name)
+        return tuple(found)
+
+    def _loader(self, spot: Spot, elf: headers.Elf, data: bytes) -> list[str]:
+        refusal = elf.refusal(os.uname().machine)
+        if refusal is not None:
+            if _is_handled(data):
+                return []
+            raise ExecError("exec", errno.ENOEXEC, spot.path, refusal)
+        name = os.fsdecode(elf.loader(data))
+        if name:
+            self._interpreter(spot, name)
+        return [name] if name else []
+
+    def _interpreter(self, of: Spot, name: str) -> Spot:
+        spot = self._inside.look(name, self._cwd)
+        if spot.place is Place.NONE:
+            raise no_interpreter(of.path, name, self._inside)
+        return spot
+
+
+def _check(spot: Spot) -> None:
+    """No program of which the kernel, or the guest's lack of privileges, would make something else."""
+    assert spot.status is not None
+    mode = spot.status.st_mode
+    if not stat.S_ISREG(mode):
+        raise ExecError("exec", errno.EACCES, spot.path, "it is no regular file")
+    marks = [name for bit, name in ((stat.S_ISUID, "set-user-id"), (stat.S_ISGID, "set-group-id")) if mode & bit]
+    if _has_capabilities(spot.host):
+        marks.append("file capabilities")
+    if marks:
+        raise ExecError("exec", errno.EPERM, spot.path, f"it is a program with {' and '.join(marks)}: {_SET_ID}")
+
+
+def _has_capabilities(host: str) -> bool:
+    try:
+        return bool(os.getxattr(host, _CAPABILITIES, follow_symlinks=False))
+    except OSError:  # none, or a file system without them
+        return False
+
+
+def _same_by_name(path: str, spot: Spot) -> str:
+    """The name under which a change of a link on the way is seen too, if the host has the program by it."""
+    assert spot.status is not None
+    if path.startswith("/"):
+        try:
+            if os.path.samestat(os.stat(path), spot.status):
+                return path
+        except OSError:
+            pass
+    return spot.host
+
+
+_HANDLERS: Final = "/proc/sys/fs/binfmt_misc"
+
+
+def _is_handled(data: bytes) -> bool:
+    """Whether the kernel was told of an emulator, opened beforehand (flag F), for files that begin so."""
+    try:
+        names = os.listdir(_HANDLERS)
+        for name in names:
+            with open(os.path.join(_HANDLERS, name), encoding="ascii", errors="replace") as file:
+                if _matches(file.read(), data):
+                    return True
+    except OSError:  # not mounted, or not for this user
+        pass
+    return False
+
+
+def _matches(handler: str, data: bytes) -> bool:
+    lines = handler.splitlines()
+    fields = dict(line.partition(" ")[::2] for line in lines)
+    if not lines or lines[0] != "enabled" or "magic" not in fields or "F" not in fields.get("flags:", ""):
+        return False
+    magic = bytes.fromhex(fields["magic"])
+    mask = bytes.fromhex(fields["mask"]) if "mask" in fields else b"\xff" * len(magic)
+    there = data[int(fields.get("offset", "0")) :][: len(magic)]
+    return len(there) == len(magic) and all((a ^ b) & m == 0 for a, b, m in zip(there, magic, mask, strict=True))

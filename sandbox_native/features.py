@@ -46,6 +46,7 @@ class Feature(Enum):
     KEYRING = 15
     OVERLAY = 16
     CHANGES = 17
+    NPROC = 18
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,8 @@ from typing import Final
 from sandbox_native.errors import PolicyError
 from sandbox_native.paths import contains
 from sandbox_native.policy import Policy
-from sandbox_native.view import COPIED_ETC, SHARED_ETC, SYSTEM, HostTree, Root, masked_paths
+from sandbox_native.rules import Access
+from sandbox_native.view import COPIED_ETC, SHARED_ETC, SYSTEM, HostTree, Shown, masked_paths
 
 # Above the ranges that distributions, systemd and subuid files give out (systemd's UIDS-GIDS list: unused from here on).
 _FIRST_BOX_UID: Final = 0x70000000 + 1000
@@ -64,17 +65,26 @@ def read_tree(policy: Policy) -> HostTree:
         directories=frozenset(path for path in _expand((*SYSTEM, *SHARED_ETC)) if os.path.isdir(path)),
         files={path: data for path in _expand(COPIED_ETC) if (data := _read(path)) is not None},
         proc=frozenset(path for path in masked_paths() if os.path.exists(path)),
-        roots=tuple(_roots(policy)),
+        shown=tuple(sorted(_roots(policy), key=lambda shown: shown.inside.count("/"))),
     )
 
 
-def _roots(policy: Policy) -> Iterator[Root]:
+def _roots(policy: Policy) -> Iterator[Shown]:
     for field, pairs, writable in (("readable", policy.readable, False), ("writable", policy.writable, True)):
         for at, (outside, inside) in enumerate(pairs):
             where = f"Policy.{field}[{at}]"
             found = look_at(outside, where)
             _check_place(where, inside, policy)
-            yield Root(found.path, inside, writable, found.device, found.inode)
+            access = Access.WRITABLE if writable else Access.READABLE
+            yield Shown(
+                kind="bind",
+                inside=inside,
+                source=found.path,
+                access=access,
+                device=found.device,
+                inode=found.inode,
+                field=where,
+            )
 
 
 def _check_place(field: str, inside: str, policy: Policy) -> None:

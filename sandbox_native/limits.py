@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import os
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
@@ -91,6 +92,13 @@ class Limits:
                 value=self.on_overflow,
                 remedy="give Overflow.TRUNCATE or Overflow.KILL",
             )
+
+    @classmethod
+    def from_toml(cls, source: str | os.PathLike[str]) -> Limits:
+        """The table `limits` of a policy's file, or of TOML as `Policy.from_toml` takes it; the defaults where there is none."""
+        from sandbox_native.policy_toml import load
+
+        return load(source).limits or cls()
 
 
 _OPTIONAL: Final = frozenset({"cpu_seconds", "cpus", "address_space_bytes", "stack_bytes"})

@@ -1,34 +1,42 @@
-"""Why a program was not found: what the kernel's ENOENT means for it in this box. Host process.
+"""Why a program cannot be started: what ENOENT and ENOEXEC mean for it in a box. Host process.
 
-Called by backends/box.py when a program could not be started. The host's files are asked through the policy's view: a path
-is in the box only where the policy shows it and what it leads to.
+Called by executables.py with what it found before a run, and by backends/box.py with what the kernel answered. The host's files
+are asked through the box's view: a path is in the box only where the policy shows it and what it leads to.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
+import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from sandbox_native.environment import WORKSPACE
+from sandbox_native import headers
+from sandbox_native.environment import WORKSPACE, candidates
 from sandbox_native.errors import ExecError, SetupError
-from sandbox_native.executables import candidates
-from sandbox_native.paths import contains
+from sandbox_native.inside import Inside, Place, Spot, first_bytes
 from sandbox_native.policy import Policy
-from sandbox_native.view import SYSTEM
-
-_BUILT: Final = ("/etc", "/dev", "/proc", "/.empty")  # what is there is not what the host has
+from sandbox_native.rules import Access
 
 _NOT_FOUND: Final = "no such program in the box: give an absolute path that the policy shows (Policy.readable adds some)"
 _BAD_INTERPRETER: Final = (
     "it exists, but its interpreter does not: the `#!` line (is there a carriage return at its end?) or the ELF loader "
     "names a file that is not in the box"
 )
+_RETURN: Final = (
+    "its `#!` line ends with a carriage return, as files from Windows have it, so that the kernel looks for an interpreter "
+    "of that name: remove them (sed -i 's/\\r$//' FILE)"
+)
+_BOM: Final = "it begins with a byte order mark, and its `#!` line is not seen: save it without one"
+_EMPTY: Final = "it is empty"
+_NOT_EXECUTABLE: Final = "the guest may not execute it: chmod +x it, for others too, or name another in Policy.path"
+_PYTHON: Final = re.compile(r"python(\d+(\.\d+)?)?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class View:
     """What one run's box has before its program starts."""
 
@@ -38,72 +46,92 @@ class View:
     cwd: str = ""
     workspace: str | None = None
     """The host directory that is shown as /workspace."""
-    placed: Mapping[str, bytes]
+    placed: Mapping[str, bytes] = field(default_factory=dict)
 
-    def tried(self, program: str) -> list[str]:
-        """Absolute paths, in their order."""
-        return [os.path.normpath(os.path.join(self.cwd or WORKSPACE, path)) for path in candidates(program, self.path)]
-
-    def holds(self, path: str) -> bool | None:
-        """Whether a file is there; None where neither the host's files nor those that were placed say."""
-        known = self._source(path)
-        if known is None or isinstance(known, bool):
-            return known
-        if not os.path.exists(known):
-            # A link may lead to something that only the box has.
-            return None if os.path.islink(known) else False
-        real = os.path.realpath(known)
-        return real == known or self._shows(real)
-
-    def _source(self, path: str) -> str | bool | None:
-        """The host's path behind one of the box, or what is known without."""
-        pairs = [(inside, host) for host, inside in (*self.policy.readable, *self.policy.writable) if contains(inside, path)]
-        if pairs:
-            inside, host = max(pairs, key=lambda pair: len(pair[0]))
-            return host + path[len(inside) :]
-        if contains(WORKSPACE, path):
-            if self.workspace is not None:
-                return self.workspace + path[len(WORKSPACE) :]
-            return path[len(WORKSPACE) + 1 :] in self.placed
-        if any(contains(system, path) for system in SYSTEM):
-            return path
-        if any(contains(built, path) for built in _BUILT):
-            return None
-        return False
-
-    def _shows(self, real: str) -> bool:
-        """Whether what a link of the host leads to is in view, wherever that is."""
-        hosts = [host for host, _ in (*self.policy.readable, *self.policy.writable)]
-        if self.workspace is not None:
-            hosts.append(os.path.realpath(self.workspace))
-        return any(contains(shown, real) for shown in (*SYSTEM, "/etc", *map(os.path.realpath, hosts)))
+    @property
+    def inside(self) -> Inside:
+        return Inside(self.policy).of_run(self.workspace and os.path.realpath(self.workspace), self.placed)
 
 
 def explain(error: SetupError, program: str, view: View) -> SetupError:
-    """The error with what is known of the program; itself where it is not about one that is missing."""
-    if error.stage != "exec" or error.errno != errno.ENOENT:
+    """The error with what is known of the program; itself where nothing more is."""
+    if error.stage != "exec" or error.errno not in (errno.ENOENT, errno.ENOEXEC):
         return error
-    tried = view.tried(program)
-    there = {path: view.holds(path) for path in tried}
-    found = next((path for path in tried if there[path]), None)
+    inside, cwd = view.inside, view.cwd or WORKSPACE
+    spots = [inside.look(path, cwd) for path in candidates(program, view.path)]
+    found = next((spot for spot in spots if _is_file(spot)), None)
     if found is not None:
-        return ExecError("exec", errno.ENOENT, program if "/" in program else found, _BAD_INTERPRETER)
-    if any(known is None for known in there.values()):
-        return ExecError("exec", errno.ENOENT, program, error.hint)
+        item = program if "/" in program else found.path
+        if error.errno == errno.ENOEXEC:
+            return ExecError("exec", errno.ENOEXEC, item, unreadable(first_bytes(found)) or error.hint)
+        return _without_interpreter(item, found, inside, cwd)
+    if error.errno == errno.ENOEXEC or any(spot.place is Place.BOX for spot in spots):
+        return ExecError("exec", error.errno, program, error.hint)
+    return no_program(program, spots[0] if "/" in program else None, inside, view.path)
+
+
+def no_program(program: str, spot: Spot | None, inside: Inside, path: str) -> ExecError:
+    """`spot`: where a path leads; of a name what was found by it and may not be started so."""
     if "/" not in program:
-        return ExecError("exec", errno.ENOENT, program, f"{program!r} is not in the box's PATH ({view.path})")
-    if os.path.isabs(program) and os.path.exists(program):
-        return ExecError("exec", errno.ENOENT, program, _not_shown(tried[0], view))
+        return _not_in_path(program, spot, path)
+    if spot is not None and os.path.isabs(program) and os.path.exists(program):
+        return ExecError("exec", errno.ENOENT, program, _not_shown(program, inside))
     return ExecError("exec", errno.ENOENT, program, _NOT_FOUND)
 
 
-def _not_shown(path: str, view: View) -> str:
-    """A program of the host, such as a virtual environment's interpreter, and what would bring it in."""
-    wanted = [_home(one) for one in dict.fromkeys((path, os.path.realpath(path))) if not view.holds(one)]
-    return (
+def _not_in_path(program: str, spot: Spot | None, path: str) -> ExecError:
+    if spot is None:
+        return ExecError("exec", errno.ENOENT, program, f"{program!r} is not in the box's PATH ({path})")
+    if spot.access is Access.READABLE:
+        return ExecError("exec", errno.EACCES, spot.path, _NOT_EXECUTABLE)
+    words = f"{program!r} is in the box's PATH only as {spot.path}, where the guest can write: such a program is named by its path"
+    return ExecError("exec", errno.ENOENT, program, words)
+
+
+def no_interpreter(item: str, name: str, inside: Inside) -> ExecError:
+    """`name`: what a `#!` line or an ELF header asks for, and the box does not have."""
+    if name.endswith("\r"):
+        return ExecError("exec", errno.ENOENT, item, _RETURN)
+    words = f"it exists, but its interpreter {name!r} is not in the box"
+    if os.path.isabs(name) and os.path.exists(name):
+        words += f": {_not_shown(name, inside)}"
+    return ExecError("exec", errno.ENOENT, item, words)
+
+
+def unreadable(data: bytes) -> str:
+    """Why the kernel takes a file that begins so for no program; empty where it is not plain to see."""
+    elf = headers.read_elf(data)
+    if elf is not None:
+        return elf.refusal(os.uname().machine) or ""
+    if data.startswith(b"\xef\xbb\xbf#!"):
+        return _BOM
+    return "" if data else _EMPTY
+
+
+def _without_interpreter(item: str, spot: Spot, inside: Inside, cwd: str) -> ExecError:
+    data = first_bytes(spot)
+    script, elf = headers.read_script(data), headers.read_elf(data)
+    name = script.interpreter if script is not None else elf.loader(data) if elf is not None else b""
+    if name and inside.look(os.fsdecode(name), cwd).place is Place.NONE:
+        return no_interpreter(item, os.fsdecode(name), inside)
+    return ExecError("exec", errno.ENOENT, item, _BAD_INTERPRETER)
+
+
+def _is_file(spot: Spot) -> bool:
+    return spot.data is not None or (spot.status is not None and stat.S_ISREG(spot.status.st_mode))
+
+
+def _not_shown(path: str, inside: Inside) -> str:
+    """Of a program of the host, such as a virtual environment's interpreter: what would bring it in."""
+    missing = [one for one in dict.fromkeys((path, os.path.realpath(path))) if inside.look(one).place is Place.NONE]
+    wanted = list(dict.fromkeys(map(_home, missing)))
+    words = (
         "it is on the host, but the box does not show it, or not what it leads to: "
-        f"add it to Policy.readable (--readable), such as readable={list(dict.fromkeys(wanted))!r}"
+        f"add it to Policy.readable (--readable), such as readable={wanted!r}"
     )
+    if _PYTHON.fullmatch(os.path.basename(path)):
+        words += f", or take Policy.strict(python={path!r})"
+    return words
 
 
 def _home(path: str) -> str:

@@ -13,31 +13,34 @@ from typing import Final
 
 from sandbox_native import paths
 from sandbox_native._native import lib
-from sandbox_native.environment import HOME, WORKSPACE
 from sandbox_native.plan import Op
-from sandbox_native.rules import Access
+from sandbox_native.rules import OWN, Access
 from sandbox_native.shown import Shown
 
-OWN: Final = ("/tmp", HOME, WORKSPACE)
-"""Mounted anew in every box."""
 EMPTY: Final = "/.empty"
 ASIDE: Final = "/.roots"
 SAFE: Final = lib.SN_OP_NOSUID | lib.SN_OP_NODEV
 READ_ONLY: Final = lib.SN_OP_RDONLY | SAFE
 
-_BINDS: Final = {"bind": lib.SN_OP_BIND, "overlay": lib.SN_OP_OVERLAY}
-
 
 @dataclass(frozen=True, slots=True)
 class _Home:
-    """A root that was placed: what lies beneath it goes where it went."""
+    """Something that was placed: what lies beneath it goes where it went."""
 
     inside: str
     at: str  # in the template's root; empty: only each box has it
+    made: str = ""  # where in the template's root the directory is that it shows; empty: that is the host's
+    masked: bool = False
+
+    def place(self, inside: str) -> str:
+        return self.at and self.at + inside[len(self.inside) :]
+
+    def making(self, inside: str) -> str:
+        return self.made and self.made + inside[len(self.inside) :]
 
 
 class Places:
-    """`template` and `box` after `place` of every thing, what lies around others first."""
+    """`template` and `box` after `place_all`."""
 
     def __init__(self, *, kept_apart: bool, owner_map: bool) -> None:
         """`kept_apart`: changes of writable roots. `owner_map`: the caller's files are shown as the guest's."""
@@ -46,54 +49,60 @@ class Places:
         self._kept_apart = kept_apart
         self._map = lib.SN_OP_IDMAP if owner_map else 0
         self._homes: list[_Home] = []
-        self._aside = self._changed = 0
+        self._aside = self._changed = self._skeletons = 0
 
     def place_all(self, shown: Iterable[Shown]) -> None:
         ordered = outer_first(shown)
-        for at, one in enumerate(ordered):
-            self._place(one, [other for other in ordered[at + 1 :] if paths.contains(one.inside, other.inside)])
+        for number, one in enumerate(ordered, 1):
+            home = next((home for home in reversed(self._homes) if paths.contains(home.inside, one.inside)), None)
+            at = one.inside if home is None else home.place(one.inside)
+            if one.kind not in ("guard", "mask"):
+                self._root(one, home, at)
+            elif home is not None and home.masked:
+                continue
+            elif one.kind == "guard":
+                self._guard(one, at)
+            else:
+                self._mask(one, at, [other for other in ordered[number:] if paths.contains(one.inside, other.inside)])
         if self._aside:
-            self.box.append(Op(lib.SN_OP_MASK, ASIDE, source=f"{EMPTY}/dir"))
+            self.box.append(Op(lib.SN_OP_MASK, ASIDE, READ_ONLY, source=f"{EMPTY}/dir"))
 
-    def _place(self, shown: Shown, beneath: list[Shown]) -> None:
-        home = next((home for home in reversed(self._homes) if paths.contains(home.inside, shown.inside)), None)
-        at = shown.inside if home is None else home.at + shown.inside[len(home.inside) :] if home.at else ""
-        if shown.kind == "mask":
-            self._mask(shown, at, beneath)
-        elif shown.kind == "guard":
-            self._guard(shown, at)
-        elif shown.kind == "bind" and shown.access is Access.WRITABLE and self._kept_apart:
-            self._keep_apart(shown)
-        else:
-            covered = home is None and any(paths.contains(own, shown.inside) for own in OWN)
-            self._root(shown, "" if covered else at)
+    def _root(self, shown: Shown, home: _Home | None, at: str) -> None:
+        making = home.making(shown.inside) if home is not None else ""
+        if shown.kind == "link":
+            self.template.append(Op(lib.SN_OP_SYMLINK, making or at, data=shown.source.encode("utf-8", "surrogateescape")))
+            return
+        if making and making != at:
+            self._make(making, shown.directory)
+        keep_apart = self._kept_apart and shown.kind == "bind" and shown.access is Access.WRITABLE
+        if keep_apart or not at or (home is None and any(paths.contains(own, shown.inside) for own in OWN)):
+            at, making = self._put_aside(shown, keep_apart), ""
+        if shown.kind == "dir":
+            assert home is None or home.made, f"{shown.inside} would be made on the host"
+            if not making:
+                self._make(at, directory=True)
+            self._homes.append(_Home(shown.inside, at, making or at))
+            return
+        self.template.append(self._bind(shown, at, self._flags(shown, keep_apart)))
+        self._homes.append(_Home(shown.inside, "" if keep_apart else at))
 
-    def _root(self, shown: Shown, at: str) -> None:
-        if not at:
-            at = self._put_aside(shown)
-            self.box.append(Op(lib.SN_OP_BIND, shown.inside, source=at))
-        self.template.append(self._lowered(shown, at))
-        if shown.kind != "link":
-            self._homes.append(_Home(shown.inside, at))
-
-    def _keep_apart(self, shown: Shown) -> None:
-        at = self._put_aside(shown)
-        self._changed += 1
-        self.template.append(self._bind(shown, at, READ_ONLY | self._map))
-        self.box.append(Op(lib.SN_OP_CHANGES, shown.inside, SAFE, mode=self._changed, source=at))
-        self._homes.append(_Home(shown.inside, ""))
-
-    def _put_aside(self, shown: Shown) -> str:
+    def _put_aside(self, shown: Shown, keep_apart: bool) -> str:
         at = f"{ASIDE}/{self._aside}"
         self._aside += 1
+        if keep_apart:
+            self._changed += 1
+            self.box.append(Op(lib.SN_OP_CHANGES, shown.inside, SAFE, mode=self._changed, source=at))
+        else:
+            self.box.append(Op(lib.SN_OP_BIND, shown.inside, source=at))
         return at
 
-    def _lowered(self, shown: Shown, at: str) -> Op:
-        if shown.kind == "dir":
-            return Op(lib.SN_OP_DIR, at, mode=0o755)
-        if shown.kind == "link":
-            return Op(lib.SN_OP_SYMLINK, at, data=shown.source.encode("utf-8", "surrogateescape"))
-        return self._bind(shown, at, SAFE | self._map if shown.access is Access.WRITABLE else READ_ONLY)
+    def _make(self, at: str, directory: bool) -> None:
+        self.template.append(Op(lib.SN_OP_DIR if directory else lib.SN_OP_FILE, at, mode=0o755 if directory else 0o644))
+
+    def _flags(self, shown: Shown, keep_apart: bool) -> int:
+        if shown.access is not Access.WRITABLE:
+            return READ_ONLY
+        return (READ_ONLY if keep_apart else SAFE) | self._map
 
     def _guard(self, shown: Shown, at: str) -> None:
         """Of the host's own file, shown to the guest as the root around it is: what it may read it goes on reading."""
@@ -104,23 +113,18 @@ class Places:
             self.box.append(Op(lib.SN_OP_GUARD, shown.inside, lib.SN_OP_RDONLY if read_only else 0))
 
     def _mask(self, shown: Shown, at: str, beneath: list[Shown]) -> None:
-        source = self._skeleton(shown, beneath) if beneath else f"{EMPTY}/{'dir' if shown.directory else 'file'}"
+        source = f"{EMPTY}/{'dir' if shown.directory else 'file'}"
+        made = ""
+        if any(one.kind not in ("guard", "mask") for one in beneath):
+            self._skeletons += 1
+            source = made = f"{EMPTY}/{self._skeletons}"
+            self._make(made, directory=True)
         op = Op(lib.SN_OP_MASK, at or shown.inside, READ_ONLY, source=source)
         (self.template if at else self.box).append(op)
-
-    def _skeleton(self, shown: Shown, beneath: list[Shown]) -> str:
-        """Something empty but for the places of what is shown beneath all the same."""
-        self._skeletons += 1
-        top = f"{EMPTY}/{self._skeletons}"
-        self.template.append(Op(lib.SN_OP_DIR, top, mode=0o755))
-        for one in beneath:
-            place = top + one.inside[len(shown.inside) :]
-            if one.kind != "mask" and not any(paths.contains(op.target, place) for op in self.template if op.source):
-                self.template.append(Op(lib.SN_OP_DIR if one.directory else lib.SN_OP_FILE, place, mode=0o755))
-        return top
+        self._homes.append(_Home(shown.inside, at, made, masked=True))
 
     def _bind(self, shown: Shown, at: str, flags: int) -> Op:
-        kind = _BINDS.get(shown.kind, lib.SN_OP_BIND)
+        kind = lib.SN_OP_OVERLAY if shown.kind == "overlay" else lib.SN_OP_BIND
         return Op(kind, at, flags, source=shown.source, device=shown.device, inode=shown.inode)
 
 
@@ -132,4 +136,4 @@ def outer_first(shown: Iterable[Shown]) -> list[Shown]:
         around = any(other.kind != "link" and paths.contains(other.inside, parent) for other in found)
         if not around and any(paths.contains(own, parent) for own in OWN):
             found.append(Shown(kind="dir", inside=parent, field=one.field))
-    return sorted(found, key=lambda one: (one.inside.count("/"), one.kind != "dir"))
+    return sorted(found, key=lambda one: one.inside.count("/"))

@@ -44,6 +44,25 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PathRule:
+    """One struct sn_rule: what Landlock permits at and beneath a path in the box."""
+
+    path: str
+    access: int
+    flags: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruleset:
+    """What Landlock is told: `handled` is denied but for the rules, `scoped` cuts abstract sockets and signals off."""
+
+    handled: int
+    scoped: int = 0
+    workspace: int = 0  # access at the workspace that a run brings
+    rules: Sequence[PathRule] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything the launcher is told before the first run."""
 
@@ -56,6 +75,10 @@ class Plan:
     seccomp: bytes | None  # an array of struct sock_filter; None: no filter
     groups: Sequence[str] = ()  # control groups that the launcher removes at its end
     enter: str = ""  # the cgroup.procs file by which the template leaves the host's own group
+    bare: bool = False  # rung landlock: no namespaces, and no operations
+    changes: str = ""  # where a box keeps the changes of overlays while they are mounted; empty: there are none
+    landlock: Ruleset | None = None
+    explain: bytes | None = None  # an array of struct sock_filter: what the supervisor of refused calls answers
 
     def encode(self) -> bytes:
         """The whole message; every offset counts from its start."""
@@ -77,16 +100,20 @@ class _Encoder:
         ops = ffi.new("struct sn_op[]", [self._op(op) for op in (*plan.template, *plan.box)])
         header = ffi.new("struct sn_plan *")
         header.version = lib.SN_WIRE_VERSION
-        header.flags = lib.SN_PLAN_ROOT if plan.identity.root else 0
+        header.flags = (lib.SN_PLAN_ROOT if plan.identity.root else 0) | (lib.SN_PLAN_BARE if plan.bare else 0)
         header.box_uid, header.box_gid = plan.identity.box_uid, plan.identity.box_gid
         header.owner_uid, header.owner_gid = plan.identity.owner_uid, plan.identity.owner_gid
         header.inside_uid = header.inside_gid = INSIDE_UID
         header.template_at, header.template_count = self.ops_at, len(plan.template)
         header.box_at = self.ops_at + ffi.sizeof("struct sn_op") * len(plan.template)
         header.box_count = len(plan.box)
-        if plan.seccomp is not None:
-            header.filter_at = self._put(plan.seccomp)
-            header.filter_count = len(plan.seccomp) // 8
+        header.filter_at, header.filter_count = self._filter(plan.seccomp)
+        header.explain_at, header.explain_count = self._filter(plan.explain)
+        header.changes_at = self._string(plan.changes) if plan.changes else 0
+        if plan.landlock is not None:
+            header.landlock_handled, header.landlock_scoped = plan.landlock.handled, plan.landlock.scoped
+            header.landlock_workspace = plan.landlock.workspace
+            header.rules_at, header.rules_count = self._rules(plan.landlock.rules), len(plan.landlock.rules)
         header.groups_at, header.groups_count = self._offsets(plan.groups), len(plan.groups)
         header.hostname_at = self._string(plan.hostname)
         header.workspace_at = self._string(plan.workspace)
@@ -108,6 +135,15 @@ class _Encoder:
             "device": op.device,
             "inode": op.inode,
         }
+
+    def _filter(self, code: bytes | None) -> tuple[int, int]:
+        return (0, 0) if code is None else (self._put(code), len(code) // 8)
+
+    def _rules(self, rules: Sequence[PathRule]) -> int:
+        if not rules:
+            return 0
+        one = [{"access": rule.access, "path": self._string(rule.path), "flags": rule.flags} for rule in rules]
+        return self._put(bytes(ffi.buffer(ffi.new("struct sn_rule[]", one))))
 
     def _offsets(self, strings: Iterable[str]) -> int:
         offsets = ffi.new("uint32_t[]", [self._string(text) for text in strings])

@@ -6,11 +6,12 @@ policy_checks.py.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
-from sandbox_native import policy_checks
+from sandbox_native import policy_checks, policy_conflicts
 from sandbox_native.choices import (
     ChangesIn,
     Deletion,
@@ -24,6 +25,9 @@ from sandbox_native.choices import (
 )
 from sandbox_native.errors import PolicyError
 from sandbox_native.paths import Pair, Path, PathSpec
+
+if TYPE_CHECKING:
+    from sandbox_native.limits import Limits
 
 __all__ = [
     "ChangesIn",
@@ -91,10 +95,10 @@ class Policy:
 
     System calls: `syscalls` names groups that are permitted in addition. `explain` reports each refused call, at a cost.
 
-    Machine: `minimum_rung`: one that reaches only a weaker one is refused with `UnsupportedError`. `hostname`: what the guest reads.
-    `workspace_owner`: how what the guest makes in a host workspace becomes the caller's: `"idmap"` by an idmapped mount, refused where
-    the kernel has none; `"chown"` by changing owners, there and back: when not everything can be given back, the run is
-    a `SetupError` that names the first such file.
+    Machine: `minimum_rung`: one that reaches only a weaker one is refused with `UnsupportedError`. `hostname`: what the guest
+    reads. `workspace_owner`: how what the guest makes in a host workspace becomes the caller's: `"idmap"` by an idmapped mount,
+    refused where the kernel has none; `"chown"` by changing owners, there and back: when not everything can be given back,
+    the run is a `SetupError` that names the first such file.
 
     `PolicyError` names the field, the value, what is wrong with it and what to give instead.
     """
@@ -124,9 +128,9 @@ class Policy:
     workspace_owner: WorkspaceOwner = "idmap"
 
     def __post_init__(self) -> None:
-        given: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name, value in policy_checks.checked(given).items():
-            object.__setattr__(self, name, value)
+        for field in fields(self):
+            object.__setattr__(self, field.name, policy_checks.checked(field.name, getattr(self, field.name)))
+        policy_conflicts.check_together(self)
 
     @classmethod
     def strict(cls, **given: Unpack[PolicyFields]) -> Self:
@@ -140,6 +144,23 @@ class Policy:
         No seccomp filter, the host's /etc read-only, and a plain /proc.
         """
         return cls._of("light", given)
+
+    @classmethod
+    def from_toml(cls, source: str | os.PathLike[str]) -> Policy:
+        """The policy in a file, named by its path, or in TOML itself: a str with an end of line in it.
+
+        Its keys are the fields of this class, as policy_toml.py describes. A table `limits` may be there too; it is checked,
+        and `Limits.from_toml` reads it. `PolicyError` names a wrong key and the nearest right one, and a wrong type by its keys.
+        """
+        from sandbox_native.policy_toml import load
+
+        return load(source).policy
+
+    def to_toml(self, limits: Limits | None = None) -> str:
+        """TOML with every field, and with `limits` when they are given. `from_toml` makes an equal policy of it."""
+        from sandbox_native.policy_toml import dump
+
+        return dump(self, limits)
 
     @classmethod
     def _of(cls, preset: Preset, given: PolicyFields) -> Self:

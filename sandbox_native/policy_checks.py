@@ -1,39 +1,26 @@
-"""What the fields of a policy may hold, each by itself and together. Pure; called when a Policy is made."""
+"""What the fields of a policy may hold, each by itself. Pure; called when a Policy is made, before policy_conflicts.py."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from sandbox_native import paths
 from sandbox_native.choices import Deletion, ReadPolicy, Rung, Writes
-from sandbox_native.environment import HOME, WORKSPACE
 from sandbox_native.errors import PolicyError
 from sandbox_native.paths import Pair
 
-# What a box has at these places cannot be covered, and beneath the first ones nothing can be put either.
-_OURS_ALTOGETHER: Final = ("/proc", "/dev", "/.empty", "/.roots")
-_OURS: Final = (
-    *_OURS_ALTOGETHER,
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"),
-    *("/etc/passwd", "/etc/group", "/tmp", HOME, WORKSPACE),
-)
-_SHARED_MEMORY: Final = "/dev/shm"
+Check = Callable[[str, object], object]
 
 
-def checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields as a Policy keeps them; PolicyError for what makes no sense, alone or together."""
-    found = {name: _CHECKS[name](f"Policy.{name}", value) for name, value in given.items()}
-    _check_shown(found)
-    return found
+def checked(name: str, value: object) -> object:
+    """A field's value as a Policy keeps it; PolicyError for what it cannot be."""
+    return _CHECKS[name](f"Policy.{name}", value)
 
 
-# ---- each by itself ----
-
-
-def _one_of(*known: str) -> Callable[[str, object], object]:
+def _one_of(*known: str) -> Check:
     def check(field: str, value: object) -> object:
         if value not in known:
             raise PolicyError("unknown", field=field, value=value, remedy=f"give {' or '.join(map(repr, known))}")
@@ -42,7 +29,7 @@ def _one_of(*known: str) -> Callable[[str, object], object]:
     return check
 
 
-def _member(kind: type[Enum]) -> Callable[[str, object], object]:
+def _member(kind: type[Enum]) -> Check:
     def check(field: str, value: object) -> object:
         if not isinstance(value, kind):
             words = f"give one, such as {next(iter(kind))}"
@@ -76,10 +63,12 @@ def _hostname(field: str, name: object) -> object:
 
 def _each(check: Callable[[str, object], str]) -> Callable[[str, object], tuple[str, ...]]:
     def check_all(field: str, values: object) -> tuple[str, ...]:
-        found = [check(f"{field}[{at}]", value) for at, value in enumerate(paths.items(field, values))]
-        for at, value in enumerate(found):
-            if value in found[:at]:
+        found: dict[str, None] = {}
+        for at, value in enumerate(paths.items(field, values)):
+            one = check(f"{field}[{at}]", value)
+            if one in found:
                 raise PolicyError("named twice", field=f"{field}[{at}]", value=value, remedy="leave one of the two out")
+            found[one] = None
         return tuple(found)
 
     return check_all
@@ -92,14 +81,47 @@ def _name(field: str, value: object) -> str:
 
 
 def _denied(field: str, value: object) -> str:
-    return paths.relative(field, value, "give the directory's name without a slash at its end")
+    return paths.relative(field, value, "give its name without a slash at its end, such as 'ci'")
+
+
+def _searched(field: str, value: object) -> str:
+    directory = paths.absolute(field, value)
+    if ":" in directory:
+        raise PolicyError("holds ':', which parts the entries of PATH", field=field, value=value, remedy="show it elsewhere")
+    return directory
+
+
+_LINK_BYTES: Final = 4095
+
+
+def _link(field: str, value: object) -> Pair:
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise PolicyError("not a pair", field=field, value=value, remedy="give (path inside, the link's text)")
+    inside, text = paths.absolute(field, value[0]), value[1]
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise PolicyError("a link's text is a path", field=field, value=value, remedy="give text, without NUL bytes")
+    try:
+        size = len(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        raise PolicyError(
+            "cannot be encoded as UTF-8", field=field, value=value, remedy="give a name that os.fsencode accepts"
+        ) from None
+    if size > _LINK_BYTES:
+        raise PolicyError(f"{size} bytes long", field=field, value=value, remedy=f"a link has at most {_LINK_BYTES} bytes")
+    return inside, text
 
 
 def _links(field: str, values: object) -> tuple[Pair, ...]:
-    return tuple(tuple(pair) for pair in paths.items(field, values))  # type: ignore[misc, arg-type]
+    found: dict[str, Pair] = {}
+    for at, value in enumerate(paths.items(field, values)):
+        pair = _link(f"{field}[{at}]", value)
+        if pair[0] in found:
+            raise PolicyError(f"two links at {pair[0]}", field=f"{field}[{at}]", value=value, remedy="leave one of the two out")
+        found[pair[0]] = pair
+    return tuple(found.values())
 
 
-_CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
+_CHECKS: Final[Mapping[str, Check]] = {
     "preset": _one_of("strict", "light"),
     "read": _member(ReadPolicy),
     "readable": paths.pairs,
@@ -114,7 +136,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
     "host_sockets": _one_of("scan", "hide", "show"),
     "system": _boolean,
     "symlinks": _links,
-    "path": _each(paths.absolute),
+    "path": _each(_searched),
     "inherit": _each(_name),
     "inherit_unsafe": _boolean,
     "deterministic": _boolean,
@@ -124,57 +146,3 @@ _CHECKS: Final[Mapping[str, Callable[[str, object], object]]] = {
     "minimum_rung": _member(Rung),
     "workspace_owner": _one_of("idmap", "chown"),
 }
-
-
-# ---- together ----
-
-
-def _check_shown(found: Mapping[str, Any]) -> None:
-    for name in ("readable", "writable"):
-        for at, (host, inside) in enumerate(found[name]):
-            where = f"Policy.{name}[{at}]"
-            _check_host(where, host, writable=name == "writable")
-            _check_inside(where, inside)
-    _check_apart(found["readable"], found["writable"])
-
-
-def _check_host(field: str, host: str, *, writable: bool) -> None:
-    if host == "/":
-        # Its submounts come with it: /proc of the host, /sys, every disk.
-        raise PolicyError("shows the whole host", field=field, value=host, remedy="name the directories that are needed")
-    if paths.contains("/proc", host):
-        raise PolicyError(
-            "shows the host's processes", field=field, value=host, remedy="leave it out: the guest has a /proc of its own"
-        )
-    if paths.contains("/dev", host) and (host == _SHARED_MEMORY or not paths.contains(_SHARED_MEMORY, host)):
-        raise PolicyError(
-            "the host's devices cannot be shown", field=field, value=host, remedy="leave it out: the guest has a /dev of its own"
-        )
-    if writable and paths.contains("/sys", host):
-        # A delegated control group beneath it would let the guest lift its own limits.
-        raise PolicyError(
-            "a kernel file system cannot be writable", field=field, value=host, remedy="give it in readable instead"
-        )
-
-
-def _check_inside(field: str, inside: str) -> None:
-    for ours in _OURS:
-        if paths.contains(inside, ours) or (ours in _OURS_ALTOGETHER and paths.contains(ours, inside)):
-            raise PolicyError(
-                f"would cover {ours} of the box" if inside != ours else "is there in every box already",
-                field=field,
-                value=inside,
-                remedy=f"show it elsewhere: (host path, '/mnt/{inside.strip('/').rpartition('/')[2] or 'host'}')",
-            )
-
-
-def _check_apart(readable: tuple[Pair, ...], writable: tuple[Pair, ...]) -> None:
-    shown = {inside for _, inside in readable}
-    for at, (host, inside) in enumerate(writable):
-        if inside in shown:
-            raise PolicyError(
-                f"{inside} is in Policy.readable as well",
-                field=f"Policy.writable[{at}]",
-                value=(host, inside),
-                remedy="leave one of the two out",
-            )

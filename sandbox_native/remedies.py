@@ -33,6 +33,7 @@ PURPOSE: Final[Mapping[Feature, str]] = {
     Feature.KEYRING: "a session keyring of the guest's own",
     Feature.OVERLAY: "read-only overlays: a host directory without its sockets",
     Feature.CHANGES: "overlays with the changes in memory: Writes.COMMIT",
+    Feature.NPROC: "RLIMIT_NPROC by user namespace: a process limit without a control group",
 }
 
 LOST: Final[Mapping[Feature, str]] = {
@@ -55,6 +56,7 @@ _SINCE: Final[Mapping[Feature, str]] = {
     Feature.CGROUPNS: "4.6",
     Feature.KEYRING: "3.8 with CONFIG_KEYS",
     Feature.OVERLAY: "5.11 with CONFIG_OVERLAY_FS",
+    Feature.NPROC: "5.14",
     Feature.CHANGES: "6.6 with CONFIG_OVERLAY_FS and CONFIG_TMPFS_XATTR",
 }
 

@@ -1,7 +1,7 @@
-"""One run lowered to the body of a request: strings and files in the order that csrc/common/wire.h states. Pure.
+"""One run lowered to the body of a request: strings and files in the order that csrc/common/run.h states.
 
-Called by sandbox.py for every run, so what repeats between runs (the encoded environment, argv and
-candidates of a program that is run again and again) is kept by `Encoder`.
+Called by sandbox.py for every run, so what repeats between runs (the encoded environment, argv and the program that was found
+for it) is kept by `Encoder`. Pure, but for what it is given: who finds programs, and the host's environment.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import errno
 import os
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
-from sandbox_native.environment import WORKSPACE, guest_environment
+from sandbox_native.environment import HIDDEN, WORKSPACE, Environment, candidates
 from sandbox_native.errors import STAGES, PolicyError, setup_error
-from sandbox_native.executables import candidates
 from sandbox_native.limits import Limits
 
 # execve refuses more than 6 MiB of strings whatever the stack limit is (fs/exec.c, bprm_set_stack_limits): refused
@@ -33,11 +32,33 @@ _QUEUE_BYTES: Final = 256 << 10  # three POSIX message queues of the default siz
 Argument = str | bytes | os.PathLike[str]
 
 
+class Program(Protocol):
+    """executables.Executable, as far as a request goes."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def real(self) -> str: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def inode(self) -> int: ...
+    @property
+    def by_run(self) -> bool: ...
+    def unchanged(self) -> bool: ...
+
+
+class Finder(Protocol):
+    """executables.ExecutableResolver."""
+
+    def find(self, program: str, cwd: str, workspace: str | None) -> Program: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Body:
     """`data` as it travels, the counts that say how to read it, and argv[0] for messages."""
 
-    data: bytes
+    data: bytes = field(repr=False)  # with the environment in it, and the run's secrets
     program: str
     candidates: int
     argc: int
@@ -45,12 +66,19 @@ class Body:
     path: str = ""
     """The guest's PATH, for messages too."""
     files: int = 0
+    found: Program | None = None
+    """What the host found for argv[0]; None: nobody looked."""
 
 
 class Encoder:
     """Makes bodies, and remembers the last ones. Safe in threads: the worst that a race costs is work done twice."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, environment: Environment | None = None, finder: Finder | None = None, host: Mapping[str, str] | None = None
+    ) -> None:
+        """`host`: the environment that `Policy.inherit` takes from, read at each run. Without a finder the box searches."""
+        self._environment = environment or Environment()
+        self._finder, self._host = finder, host or {}
         self._known: dict[object, Body] = {}
 
     def body(
@@ -59,56 +87,101 @@ class Encoder:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         files: Mapping[str, bytes] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        workspace: str | None = None,
     ) -> Body:
-        """PolicyError for arguments that no process can have, ExecError(E2BIG) for more than the kernel takes."""
-        if isinstance(argv, (str, bytes)):
-            raise PolicyError("one string", field="argv", value=argv, remedy="give a list of arguments")
-        try:
-            words = tuple(argv)
-        except TypeError:
-            raise PolicyError("not a list", field="argv", value=argv, remedy="give a list of arguments") from None
-        # A path object may name another file the next time that it is asked.
-        words = tuple(word if isinstance(word, (str, bytes)) else _path(word) for word in words)
+        """PolicyError for arguments that no process can have, ExecError for a program that is not there or not to be run, or
+        more of arguments than the kernel takes (E2BIG). What is remembered holds no secret."""
+        words = _words(argv)
         if env is not None and not isinstance(env, Mapping):
             raise PolicyError("not a mapping", field="env", value=env, remedy="give {'NAME': 'value'}")
-        key = (words, None if env is None else tuple(env.items()), cwd)
+        entries = () if secrets is None else self._environment.secrets(secrets, env)
+        inherited = self._environment.inherited(self._host) if self._environment.inherit else ()
+        if secrets is not None:
+            inherited = tuple(pair for pair in inherited if pair[0] not in secrets)
+        body = self._plain(words, env, inherited, cwd, workspace)
+        if entries:
+            body = _with_secrets(body, entries)
+        if not files:
+            return body
+        return replace(body, data=body.data + _records(len(body.data), files), files=len(files))
+
+    def forget(self) -> None:
+        """What is remembered does not hold any more."""
+        self._known.clear()
+
+    def _plain(
+        self,
+        words: tuple[Any, ...],
+        env: Mapping[str, str] | None,
+        inherited: tuple[tuple[str, str], ...],
+        cwd: str | None,
+        workspace: str | None,
+    ) -> Body:
+        key = (words, None if env is None else tuple(env.items()), cwd, inherited)
         try:
             plain = self._known.get(key)
         except TypeError:  # an argument that cannot be hashed is none that can be encoded: _text says which
             plain = None
-        if plain is None:
-            plain = _strings(words, env, cwd)
+        if plain is None or (plain.found is not None and not plain.found.unchanged()):
+            plain = _strings(words, self._environment.of(env, inherited), cwd, workspace, self._finder)
             if len(plain.data) <= _KEPT_BYTES:
                 if len(self._known) >= _KEPT:
                     self._known.clear()
-                self._known[key] = plain
-        if not files:
-            return plain
-        return replace(plain, data=plain.data + _records(len(plain.data), files), files=len(files))
+                self._known[key] = replace(plain, found=None) if plain.found is not None and plain.found.by_run else plain
+        elif plain.found is None and self._finder is not None and workspace is not None:
+            return replace(plain, found=self._finder.find(plain.program, cwd or WORKSPACE, workspace))
+        return plain
+
+
+def _words(argv: Sequence[Argument]) -> tuple[Argument, ...]:
+    if isinstance(argv, (str, bytes)):
+        raise PolicyError("one string", field="argv", value=argv, remedy="give a list of arguments")
+    try:
+        words = tuple(argv)
+    except TypeError:
+        raise PolicyError("not a list", field="argv", value=argv, remedy="give a list of arguments") from None
+    # A path object may name another file the next time that it is asked.
+    return tuple(word if isinstance(word, (str, bytes)) else _path(word) for word in words)
 
 
 def _path(word: Argument) -> Argument:
     return os.fspath(word) if isinstance(word, os.PathLike) else word
 
 
-def _strings(argv: tuple[object, ...], env: Mapping[str, str] | None, cwd: str | None) -> Body:
+def _strings(
+    argv: tuple[object, ...], environment: Mapping[str, str], cwd: str | None, workspace: str | None, finder: Finder | None
+) -> Body:
     if not argv:
         raise PolicyError("empty", field="argv", value=argv, remedy="give the program as its first element")
     words = [_text(word, f"argv[{at}]") for at, word in enumerate(argv)]
     if not words[0]:
         raise PolicyError("empty", field="argv[0]", value=argv[0], remedy="name the program")
-    environment = guest_environment(env)
-    program = words[0].decode("utf-8", "surrogateescape")
-    tried = [_text(path, "argv[0]") for path in candidates(program, environment["PATH"])]
     pairs = [_text(f"{name}={value}", "env") for name, value in environment.items()]
-    parts = [_text(cwd or WORKSPACE, "cwd"), *tried, *words, *pairs]
-    size = sum(map(len, words)) + sum(map(len, pairs)) + len(words) + len(pairs)
-    if size > _MAX_STRINGS:
+    program = words[0].decode("utf-8", "surrogateescape")
+    _check_size(program, words, pairs)
+    found = None if finder is None else finder.find(program, cwd or WORKSPACE, workspace)
+    tried = candidates(program, environment["PATH"]) if found is None else [found.path]
+    parts = [_text(cwd or WORKSPACE, "cwd"), *(_text(path, "argv[0]") for path in tried), *words, *pairs]
+    body = b"\0".join(parts) + b"\0"
+    return Body(body, program, len(tried), len(words), len(pairs), environment["PATH"], found=found)
+
+
+def _with_secrets(body: Body, secrets: Sequence[str]) -> Body:
+    """Behind the rest of the environment, which ends the strings."""
+    entries = [_text(entry, "secrets", shown=HIDDEN) for entry in secrets]
+    _check_size(body.program, [body.data], entries)
+    data = body.data + b"".join(entry + b"\0" for entry in entries)
+    return replace(body, data=data, envc=body.envc + len(entries))
+
+
+def _check_size(program: str, *parts: Sequence[bytes]) -> None:
+    if sum(len(string) + 1 for strings in parts for string in strings) > _MAX_STRINGS:
         raise setup_error(_STAGE_EXEC, errno.E2BIG, program[:100])
-    return Body(b"\0".join(parts) + b"\0", program, len(tried), len(words), len(pairs), environment["PATH"])
 
 
-def _text(value: object, what: str) -> bytes:
+def _text(value: object, what: str, shown: object = None) -> bytes:
+    """`shown`: what a message holds instead of the value."""
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, str):
@@ -116,11 +189,11 @@ def _text(value: object, what: str) -> bytes:
             value = value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             reason = f"cannot be encoded as UTF-8: {error.reason}"
-            raise PolicyError(reason, field=what, value=value, remedy="give text, or os.fsdecode of the bytes") from None
+            raise PolicyError(reason, field=what, value=shown or value, remedy="give text, or os.fsdecode of the bytes") from None
     if not isinstance(value, bytes):
-        raise PolicyError("not text", field=what, value=value, remedy="give str, bytes or a path")
+        raise PolicyError("not text", field=what, value=shown or value, remedy="give str, bytes or a path")
     if b"\0" in value:
-        raise PolicyError("holds a NUL byte", field=what, value=value, remedy="none can: pass such data by stdin= or files=")
+        raise PolicyError("holds a NUL byte", field=what, value=shown or value, remedy="none can: pass such data by stdin= or files=")
     return value
 
 

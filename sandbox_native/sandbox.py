@@ -5,6 +5,7 @@ Arguments are checked here, before anything is touched; what a run needs of the 
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,9 @@ from sandbox_native import paths
 from sandbox_native import workspace as workspaces
 from sandbox_native.backends.base import Job
 from sandbox_native.backends.select import open_backend
-from sandbox_native.errors import PolicyError
+from sandbox_native.environment import Environment
+from sandbox_native.errors import ExecError, PolicyError
+from sandbox_native.executables import ExecutableResolver
 from sandbox_native.limits import Limits
 from sandbox_native.policy import Policy
 from sandbox_native.process import Process
@@ -45,7 +48,7 @@ class Sandbox:
     ) -> None:
         self._policy = checked_policy(policy)
         self._limits = _checked("limits", limits, Limits, _DEFAULT)
-        self._encoder = Encoder()
+        self._encoder = _encoder(self._policy)
         self._closed = False
         group = None if cgroup is None else paths.absolute("cgroup", cgroup)
         self._backend = open_backend(self._policy, self._limits, group)
@@ -66,6 +69,7 @@ class Sandbox:
         stdin: Input = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         workspace: str | os.PathLike[str] | None = None,
         files: Mapping[str, bytes] | None = None,
@@ -74,9 +78,11 @@ class Sandbox:
     ) -> Result:
         """Runs a program in a box of its own and waits for its end.
 
-        - `argv`: the program, by path or sought in the box's PATH, and its arguments.
+        - `argv`: the program, by path or sought in the box's PATH (see `ExecutableResolver`), and its arguments.
         - `stdin`: None (empty), bytes, a path, or a descriptor or file that is open for reading; the host relays it.
-        - `env`: added to the clean environment that every guest gets. `cwd`: in the box; default /workspace.
+        - `env`: added to the clean environment that every guest gets; PATH, HOME, USER, LOGNAME, LANG and TMPDIR are ours.
+        - `secrets`: the same for values that nothing of ours shows or keeps: no message, repr, result or cache.
+        - `cwd`: in the box; default /workspace.
         - `workspace`: a host directory shown read-write as /workspace. Its bytes are bounded for each file only.
         - `files`: {relative name: bytes}, placed in the private workspace first; 0755 for what begins as a program or script
           does, else 0644.
@@ -84,15 +90,22 @@ class Sandbox:
           directory, `**` for any number of directories.
 
         Whatever the guest does is in the Result. `PolicyError`: an argument makes no sense. `ExecError`: the program is
-        missing, not executable, or has a bad interpreter. `SetupError`: something of ours failed. On return, also by an
-        exception (KeyboardInterrupt), every process of the run is dead and reaped.
+        missing, not executable, set-id, for another machine, or has a bad interpreter. `SetupError`: something of ours failed.
+        On return, also by an exception (KeyboardInterrupt), every process of the run is dead and reaped.
         """
-        job = self._job(argv, limits, env, cwd, workspace, files, collect, merge_stderr)
-        if stdin is None:
-            return self._backend.run(job)
-        job.stdin = open_source(stdin)
+        job = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr)
+        if stdin is not None:
+            job.stdin = open_source(stdin)
         try:
             return self._backend.run(job)
+        except ExecError as error:
+            if error.errno != errno.ESTALE or job.stdin.fd >= 0:  # of a descriptor something may have been read already
+                raise
+            # The program was replaced between our look at it and the box's.
+            self._encoder.forget()
+            again = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr)
+            again.stdin = job.stdin
+            return self._backend.run(again)
         finally:
             job.stdin.close()
 
@@ -103,6 +116,7 @@ class Sandbox:
         stdin: Input = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         workspace: str | os.PathLike[str] | None = None,
         files: Mapping[str, bytes] | None = None,
@@ -113,7 +127,7 @@ class Sandbox:
 
         Errors as in `run`; what goes wrong after the start comes with the first use of the Process.
         """
-        job = self._job(argv, limits, env, cwd, workspace, files, collect, merge_stderr)
+        job = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr)
         source = job.stdin = open_source(stdin)
         job.pipe_stdin = source.is_nothing
         try:
@@ -127,6 +141,7 @@ class Sandbox:
         argv: Sequence[Argument],
         limits: Limits | None,
         env: Mapping[str, str] | None,
+        secrets: Mapping[str, str] | None,
         cwd: str | os.PathLike[str] | None,
         workspace: str | os.PathLike[str] | None,
         files: Mapping[str, bytes] | None,
@@ -140,13 +155,13 @@ class Sandbox:
         placed = paths.files(files) if files else {}
         where = None if cwd is None else paths.absolute("cwd", cwd)
         wanted = paths.patterns(collect) if collect != () else ()
-        body = self._encoder.body(argv, env, where, placed)
+        shown = None if workspace is None else workspaces.check(workspace)
         return Job(
-            body=body,
+            body=self._encoder.body(argv, env, where, placed, secrets, shown),
             limits=_checked("limits", limits, Limits, self._limits),
             stdin=NOTHING,
             merge_stderr=bool(merge_stderr),
-            workspace=None if workspace is None else workspaces.check(workspace),
+            workspace=shown,
             collect=collecting.parse(wanted) if wanted else None,
             cwd=where or "",
             files=placed,
@@ -162,6 +177,13 @@ class Sandbox:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _encoder(policy: Policy) -> Encoder:
+    environment = Environment(
+        path=policy.path, inherit=policy.inherit, inherit_unsafe=policy.inherit_unsafe, deterministic=policy.deterministic
+    )
+    return Encoder(environment, ExecutableResolver(policy), os.environ)
 
 
 def checked_policy(policy: Policy | None) -> Policy:

@@ -42,8 +42,8 @@ def test_a_place_beneath_a_read_only_directory_must_be_there(tmp_path: Path) -> 
     (tmp_path / "there").mkdir()
     with pytest.raises(PolicyError, match="/usr has no such place"):
         hosttree.read_tree(Policy.strict(readable=[(tmp_path, "/usr/no-such-place")]))
-    assert hosttree.read_tree(Policy.strict(readable=[(tmp_path, "/usr/share")])).roots
-    assert hosttree.read_tree(Policy.strict(readable=[(tmp_path, "/mnt/a"), (tmp_path, "/mnt/a/there")])).roots
+    assert hosttree.read_tree(Policy.strict(readable=[(tmp_path, "/usr/share")])).shown
+    assert hosttree.read_tree(Policy.strict(readable=[(tmp_path, "/mnt/a"), (tmp_path, "/mnt/a/there")])).shown
     with pytest.raises(PolicyError, match="/mnt/a has no such place"):
         hosttree.read_tree(Policy.strict(readable=[(tmp_path, "/mnt/a"), (tmp_path, "/mnt/a/absent")]))
 

@@ -15,6 +15,7 @@ import sandbox_native
 
 PUBLIC = {
     *("run", "Sandbox", "Process", "Policy", "Limits", "Overflow", "Rung", "Result", "Status", "Usage", "Enforcement"),
+    *("ReadPolicy", "Deletion", "Writes", "Denial"),
     *("Layer", "SandboxError", "PolicyError", "UnsupportedError", "SetupError", "ExecError", "__version__"),
 }
 OFF_LINUX = """
@@ -46,9 +47,9 @@ def test_the_version_is_that_of_the_distribution() -> None:
     assert sandbox_native.__version__ == importlib.metadata.version("sandbox-native")
 
 
-def test_only_cffi_is_required_at_run_time() -> None:
+def test_little_is_required_at_run_time() -> None:
     requirements = importlib.metadata.requires("sandbox-native") or []
-    assert [line.split(">")[0] for line in requirements if "extra ==" not in line] == ["cffi"]
+    assert [line.split(">")[0] for line in requirements if "extra ==" not in line] == ["cffi", "tomli-w"]
 
 
 def test_the_extras_are_those_stated() -> None:

@@ -10,7 +10,8 @@ import pytest
 from sandbox_native import Policy
 from sandbox_native._native import ffi, lib
 from sandbox_native.plan import Identity, Op, Plan
-from sandbox_native.view import HostTree, Root, box_ops, masked_paths, template_ops
+from sandbox_native.rules import Access
+from sandbox_native.view import HostTree, Shown, box_ops, masked_paths, template_ops
 
 ROOT = Identity(root=True, box_uid=1879049192, box_gid=1879049192, owner_uid=0, owner_gid=0)
 TREE = HostTree(
@@ -18,7 +19,6 @@ TREE = HostTree(
     directories=frozenset({"/usr", "/lib64", "/opt", "/etc/ssl/certs"}),
     files={"/etc/localtime": b"TZif"},
     proc=frozenset({"/proc/keys", "/proc/pressure"}),
-    roots=(),
 )
 
 
@@ -91,13 +91,17 @@ def test_light_has_no_filter() -> None:
     assert (head.filter_at, head.filter_count) == (0, 0)
 
 
+def bound(source: str, inside: str, device: int, inode: int, access: Access = Access.READABLE) -> Shown:
+    return Shown(kind="bind", inside=inside, source=source, access=access, device=device, inode=inode)
+
+
 def by_target(ops: list[Op]) -> dict[str, Op]:
     return {op.target: op for op in ops}
 
 
 def test_everything_of_the_host_is_read_only_without_set_id_and_devices() -> None:
-    shown = Root("/data", "/data", False, 1, 2), Root("/rw", "/mnt/rw", True, 3, 4)
-    for op in template_ops(Policy.strict(), replace(TREE, roots=shown), True):
+    shown = bound("/data", "/data", 1, 2), bound("/rw", "/mnt/rw", 3, 4, Access.WRITABLE)
+    for op in template_ops(Policy.strict(), replace(TREE, shown=shown), True):
         if op.kind != lib.SN_OP_BIND:
             continue
         assert op.flags & lib.SN_OP_NOSUID, op
@@ -107,16 +111,16 @@ def test_everything_of_the_host_is_read_only_without_set_id_and_devices() -> Non
 
 @pytest.mark.parametrize("root", [True, False])
 def test_what_the_policy_shows_is_bound_as_it_was_looked_at(root: bool) -> None:
-    shown = Root("/data", "/mnt/data", False, 1, 2), Root("/rw", "/mnt/rw", True, 3, 4)
-    ops = by_target(template_ops(Policy.strict(), replace(TREE, roots=shown), root))
+    shown = bound("/data", "/mnt/data", 1, 2), bound("/rw", "/mnt/rw", 3, 4, Access.WRITABLE)
+    ops = by_target(template_ops(Policy.strict(), replace(TREE, shown=shown), root))
     assert (ops["/mnt/data"].source, ops["/mnt/data"].device, ops["/mnt/data"].inode) == ("/data", 1, 2)
     assert bool(ops["/mnt/rw"].flags & lib.SN_OP_IDMAP) == root
     assert not ops["/mnt/data"].flags & lib.SN_OP_IDMAP
 
 
 def test_an_outer_path_is_bound_before_an_inner_one() -> None:
-    shown = Root("/b", "/mnt/a/b", False, 1, 2), Root("/a", "/mnt/a", False, 3, 4)
-    targets = [op.target for op in template_ops(Policy.strict(), replace(TREE, roots=shown), True)]
+    shown = bound("/b", "/mnt/a/b", 1, 2), bound("/a", "/mnt/a", 3, 4)
+    targets = [op.target for op in template_ops(Policy.strict(), replace(TREE, shown=shown), True)]
     assert targets.index("/mnt/a") < targets.index("/mnt/a/b")
 
 

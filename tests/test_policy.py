@@ -188,10 +188,11 @@ def test_kernel_file_systems_are_readable_at_most() -> None:
         assert refusal(writable=[(host, "/mnt/x")]).reason == "a kernel file system cannot be writable"
 
 
-def test_one_place_is_either_readable_or_writable() -> None:
+def test_one_place_shows_one_directory() -> None:
     error = refusal(readable=["/a"], writable=[("/b", "/a")])
     assert error.field == "Policy.writable[0]"
-    assert error.reason == "/a is in Policy.readable as well"
+    assert error.reason == "/a is in Policy.readable as well, from /a"
+    Policy.strict(readable=["/a"], writable=["/a"])
 
 
 def test_one_path_can_lie_within_another() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox_native.denials import Denial
 from sandbox_native.policy import Rung
 from sandbox_native.result import PEAK_OF_PROCESS, Enforcement, Layer, Result, Status, Usage
 
@@ -121,6 +122,7 @@ def test_to_dict_as_a_whole() -> None:
         files={"out/a": b"1", "b": b"\x80"},
         files_refused={"c": "a link"},
         hint="look",
+        denials=(Denial(kind="path", name="/etc/shadow", reason="not in the view", count=2, allow="readable"),),
     )
     assert json.loads(json.dumps(whole.to_dict())) == {
         "version": 1,
@@ -158,6 +160,17 @@ def test_to_dict_as_a_whole() -> None:
             ],
         },
         "hint": "look",
+        "denials": [
+            {
+                "kind": "path",
+                "name": "/etc/shadow",
+                "arguments": "",
+                "reason": "not in the view",
+                "count": 2,
+                "allow": "readable",
+            }
+        ],
+        "changes": None,
     }
 
 

@@ -20,8 +20,9 @@ enum sn_op_kind {
 	                      source is one that an earlier operation made */
 	SN_OP_OVERLAY = 8, /* template: source, a directory on the host, through a read-only overlay: without its submounts, and no
 	                      Unix socket in it can be connected to. flags, device and inode as for a bind */
-	SN_OP_CHANGES = 9, /* box: an overlay over source, a directory in the root (kept aside, read-only); what is changed goes to
-	                      N/upper (N is mode, from 1 on) in the directory of changes */
+	SN_OP_CHANGES = 9, /* box: an overlay over source, a directory in the root (kept aside, read-only, without submounts); what is
+	                      changed goes to N/upper (N is mode, from 1 on) in the directory of changes. This and all that follows
+	                      it waits for the request; no file system of its own (TMPFS, PROC) may follow it */
 	SN_OP_GUARD = 10,  /* box: target, where it exists, bound onto itself with flags: read-only, or (no flag) only so that it
 	                      cannot be renamed or removed */
 };
@@ -77,8 +78,8 @@ struct sn_plan {
 	uint32_t enter_at; /* v2: the cgroup.procs file that the template enters once, so that init is not in a slot's leaf */
 	uint64_t tmp_bytes; /* default size of SN_OP_SIZED mounts */
 	uint32_t inotify_instances; /* of all boxes together, where they are the caller's own user; 0: as the kernel has it */
-	uint32_t changes_at; /* the directory in which a box keeps overlays' changes (a tmpfs there, or the run's own mount) until it is unmounted
-	                        again; 0: the plan has none */
+	uint32_t changes_at; /* the directory in which a box keeps overlays' changes until it is unmounted again: the run's own mount, or a
+	                        tmpfs with the options of the SN_OP_TMPFS at workspace_at and the run's size; 0: the plan has none */
 	uint64_t landlock_handled, landlock_scoped; /* both 0: no Landlock */
 	uint64_t landlock_workspace; /* access at the workspace that a run brings */
 	uint32_t rules_at, rules_count;     /* struct sn_rule */

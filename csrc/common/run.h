@@ -8,9 +8,11 @@ enum sn_request_flag {
 	SN_REQUEST_COLLECT = 4,   /* send a descriptor of the workspace's root with the report */
 	SN_REQUEST_CPU_GROUP = 16, /* v1: the guest enters SN_GAUGE_CPU_GROUP, so that its quota does not slow init down */
 	SN_REQUEST_SAMPLE = 8,    /* no cgroup: keep memory and CPU limits by sampling */
-	SN_REQUEST_CHANGES = 32,  /* the workspace that follows is the lower layer of an overlay (changes in 0/upper); the directory
-	                             of changes goes up before the report. Also without a workspace, for the plan's SN_OP_CHANGES */
-	SN_REQUEST_UPPER = 64,    /* a detached mount follows: the directory of changes, with N/upper and N/work in it, instead of a tmpfs */
+	SN_REQUEST_CHANGES = 32,  /* the workspace that follows (bound without its submounts) is the lower layer of an overlay (changes in
+	                             0/upper); the directory of changes goes up before the report. Also without a workspace, for the plan's
+	                             SN_OP_CHANGES, whose changes are lost without it */
+	SN_REQUEST_UPPER = 64,    /* a detached mount follows: the directory of changes instead of a tmpfs, owned by the guest. Init makes N,
+	                             N/upper and N/work in it where they lack */
 	SN_REQUEST_EXPLAIN = 128, /* a socket to the supervisor follows: init sends the filter's listener there and keeps none */
 };
 
@@ -52,11 +54,12 @@ struct sn_file { /* 8-byte aligned within the body, followed by the name with it
 
 enum sn_guard_flag {
 	SN_GUARD_RDONLY = 1, /* cannot be written; without a flag it is bound onto itself, so that it cannot be renamed or removed */
-	SN_GUARD_MASK = 2,   /* covered by something empty */
+	SN_GUARD_MASK = 2,   /* covered by /.empty/dir or /.empty/file, which the template has */
 };
 
-struct sn_guard { /* 8-byte aligned within the body, followed by the name with its NUL: relative to the workspace */
-	uint64_t device, inode; /* what the host saw; both 0: not compared */
+struct sn_guard { /* 8-byte aligned within the body, followed by the name with its NUL: relative to the workspace, no link on the way. The
+                     last component may be one, and is then itself what is guarded. An outer one comes before an inner one */
+	uint64_t device, inode; /* what the host saw in the workspace that it sends; both 0: not compared */
 	uint32_t flags;
 	uint32_t name_bytes; /* its NUL included */
 };

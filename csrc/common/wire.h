@@ -128,7 +128,8 @@ enum sn_probe {
 	SN_PROBE_KEYRING = 15,
 	SN_PROBE_OVERLAY = 16,    /* a read-only overlay of a directory of the host, as a template makes it */
 	SN_PROBE_CHANGES = 17,    /* an overlay with its changes on a tmpfs, as a box makes it, that can replace a directory */
-	SN_PROBE_COUNT = 18,
+	SN_PROBE_NPROC = 18,      /* RLIMIT_NPROC counts in each user namespace by itself, not all that its user has */
+	SN_PROBE_COUNT = 19,
 };
 
 struct sn_probes {

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* The namespaces of a box, entered as a plain user's launcher or root's does. 0, or -errno. */
@@ -200,6 +201,30 @@ static long probe_changes(struct plan *plan)
 	return result < 0 ? result : sys(SYS_mkdirat, AT_FDCWD, "/tmp/merged/d", 0755);
 }
 
+/* Two processes of one uid outside, and one inside a new user namespace that may have two. As root it takes a uid that is not root's,
+ * which no limit holds; any serves, since only its own two processes have to be there. */
+static long probe_nproc(struct plan *plan)
+{
+	enum { SOMEBODY = 0x7000FFFF };
+	struct rlimit two = {2, 2};
+	signal(SIGCHLD, SIG_DFL);
+	if (plan_as_root(plan))
+		sys(SYS_setresuid, SOMEBODY, SOMEBODY, SOMEBODY);
+	long other = sys_clone(0, NULL, SIGCHLD, -1);
+	if (other == 0)
+		sys(SYS_pause);
+	long result = other < 0 ? other : sys(SYS_unshare, CLONE_NEWUSER);
+	if (result >= 0 && !(result = setrlimit(RLIMIT_NPROC, &two) ? -errno : 0)) {
+		long one_more = sys_clone(0, NULL, SIGCHLD, -1);
+		if (one_more == 0)
+			sys(SYS_exit_group, 0);
+		result = one_more < 0 ? one_more : 0;
+	}
+	if (other > 0)
+		sys(SYS_kill, other, SIGKILL);
+	return result;
+}
+
 static long (*const probes[SN_PROBE_COUNT])(struct plan *) = {
 	[SN_PROBE_USERNS] = probe_userns,
 	[SN_PROBE_MOUNT] = probe_mount,
@@ -219,6 +244,7 @@ static long (*const probes[SN_PROBE_COUNT])(struct plan *) = {
 	[SN_PROBE_KEYRING] = probe_keyring,
 	[SN_PROBE_OVERLAY] = probe_overlay,
 	[SN_PROBE_CHANGES] = probe_changes,
+	[SN_PROBE_NPROC] = probe_nproc,
 };
 
 /* An exit status holds 8 bits, enough for every errno that these calls give and for Landlock's ABI. */

@@ -19,6 +19,7 @@ from sandbox_native.backends.base import Job
 from sandbox_native.backends.box import LinuxBox
 from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.prepare import open_engine
+from sandbox_native.backends.same_file import SameFile
 from sandbox_native.errors import SetupError, UnsupportedError
 from sandbox_native.limits import Limits
 from sandbox_native.policy import Policy, Rung
@@ -68,7 +69,7 @@ class LinuxBackend:
                 raise SetupError("spawn", errno.EPIPE, "sandbox", "it was closed: make a new one")
             if self._engine is None:
                 self._engine, self._ground = open_engine(self._policy, self._limits, self._cgroup)
-                self._receipts = Receipts(self._ground)
+                self._receipts, self._same_file = Receipts(self._ground), SameFile(self._ground.plan)
             return self._engine
 
     # ---- every run ----
@@ -173,6 +174,10 @@ class LinuxBackend:
             request.flags |= lib.SN_REQUEST_COLLECT
         request.body_bytes = len(body.data)
         request.candidates, request.argc, request.envc, request.files = body.candidates, body.argc, body.envc, body.files
+        program = body.found
+        in_overlay = request.flags & lib.SN_REQUEST_CHANGES and program is not None and program.by_run
+        if program is not None and not in_overlay and self._same_file.at(program.real):
+            request.exec_device, request.exec_inode = program.device, program.inode
         return request
 
     def _give_back(self, box: LinuxBox, usable: bool) -> None:

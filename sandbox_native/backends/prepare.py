@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import weakref
 from dataclasses import replace
 
-from sandbox_native import hosttree, view
+from sandbox_native import hosttree, planning
 from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.native import strict_filter
 from sandbox_native.cgroup import Group, Hierarchy, discover, make_group, release, sweep
-from sandbox_native.environment import WORKSPACE
-from sandbox_native.errors import SandboxError, SetupError, UnsupportedError
+from sandbox_native.errors import SandboxError, SetupError
 from sandbox_native.features import Feature, Features, launcher_path, probe
 from sandbox_native.limits import Limits
-from sandbox_native.plan import Identity, Plan
+from sandbox_native.plan import Identity
+from sandbox_native.planning import Facts
 from sandbox_native.policy import Policy, Rung
 from sandbox_native.receipt import Ground
-from sandbox_native.remedies import PURPOSE, Machine, remedy
+from sandbox_native.remedies import Machine
 
 
 def open_engine(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, Ground]:
@@ -36,11 +35,9 @@ def open_engine(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Eng
 
 
 def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, Ground]:
-    features = probe()
-    _require(features)
-    hierarchy = control_groups(cgroup)
-    rung = _rung(hierarchy, policy)
-    plan = _plan(policy, limits, features)
+    features, hierarchy = probe(), control_groups(cgroup)
+    planned = planning.plan(policy, limits, features, _facts(policy, features, hierarchy))
+    rung, plan = planned.rung, planned.plan
     group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
     if group is not None:
         plan = replace(plan, groups=group.paths(), enter=group.entrance)
@@ -57,21 +54,21 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, G
         plan=plan,
         group=hierarchy.detail,
         swap_limited=getattr(slot.group, "swap_limited", False),
-        rlimit_counts=rung is not Rung.FULL and _counts_by_namespace(features.kernel),
+        rlimit_counts=rung is not Rung.FULL and features.works(Feature.NPROC),
     )
     return engine, ground
 
 
-def _plan(policy: Policy, limits: Limits, features: Features) -> Plan:
-    identity, tree = _identity(), hosttree.read_tree(policy)
-    return Plan(
+def _facts(policy: Policy, features: Features, hierarchy: Hierarchy) -> Facts:
+    identity = _identity()
+    return Facts(
+        tree=hosttree.read_tree(policy),
         identity=identity,
-        template=view.template_ops(policy, tree, identity.root),
-        box=view.box_ops(policy, tree),
-        workspace=WORKSPACE,
-        hostname=policy.hostname,
-        tmp_bytes=limits.tmp_bytes,
+        hierarchy=hierarchy,
+        machine=Machine.here(launcher_path()),
+        drops_groups=identity.root or not os.getgroups(),
         seccomp=strict_filter(features.works(Feature.LISTENER)) if policy.preset == "strict" else None,
+        explain=None,
     )
 
 
@@ -94,39 +91,9 @@ def _hierarchy(cgroup: str | None, pid: int) -> Hierarchy:
     return hierarchy
 
 
-def _require(features: Features) -> None:
-    missing = features.missing
-    if not missing:
-        return
-    machine = Machine.here(launcher_path())
-    words = [remedy(feature, features.errors[feature], machine) for feature in missing]
-    raise UnsupportedError(
-        "no rung that the policy allows can be reached on this machine",
-        tuple(PURPOSE[feature] for feature in missing),
-        "; ".join(dict.fromkeys(word for word in words if word)),
-    )
-
-
-def _rung(hierarchy: Hierarchy, policy: Policy) -> Rung:
-    rung = Rung.FULL if hierarchy.usable else Rung.NAMESPACES
-    if rung < policy.minimum_rung:
-        raise UnsupportedError(
-            f"the policy asks for rung {policy.minimum_rung.value} and this machine reaches {rung.value}",
-            (f"a control group ({hierarchy.reason})",),
-            hierarchy.remedy,
-        )
-    return rung
-
-
 def _identity() -> Identity:
     uid, gid = os.geteuid(), os.getegid()
     box = hosttree.free_id() if uid == 0 else None
     if box is None:
         return Identity(root=False, box_uid=uid, box_gid=gid, owner_uid=uid, owner_gid=gid)
     return Identity(root=True, box_uid=box, box_gid=box, owner_uid=uid, owner_gid=gid)
-
-
-def _counts_by_namespace(kernel: str) -> bool:
-    """From Linux 5.14 on RLIMIT_NPROC counts within the box's own user namespace; before, all processes of the host's user."""
-    version = [int(number) for number in re.findall(r"\d+", kernel)[:2]]
-    return version >= [5, 14]

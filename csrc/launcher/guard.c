@@ -1,0 +1,108 @@
+/* Guards: protected paths bound onto themselves, so that neither they nor what leads to them can be renamed or removed, and read-only ones
+ * cannot be written; hidden ones are covered by something empty.
+ *
+ * Run by init before any process of the guest's exists. Names are opened without following a link, and what is bound is what
+ * was opened and compared.
+ */
+
+#include "launcher.h"
+
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+
+#ifndef OPEN_TREE_CLONE
+#define OPEN_TREE_CLONE 1
+#endif
+#define TREE_RECURSIVE 0x8000 /* AT_RECURSIVE */
+
+static const struct open_how exactly = {
+	.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+	.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+};
+static const struct open_how beneath = {
+	.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+	.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH,
+};
+
+/* `path` leads to `point`: before Linux 5.12 flags are set by it, once the tree is attached. */
+static int hold(int point, uint32_t flags, const char *path, const char *item, struct sn_failure *why)
+{
+	owned_fd tree = (int)sys(NR_open_tree, point, "", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH | TREE_RECURSIVE);
+	if (tree < 0)
+		return fail(why, SN_STAGE_GUARD, tree, item);
+	long set = mount_set_flags(tree, flags);
+	long result = set < 0 && set != -ENOSYS ? set : mount_move(tree, point);
+	if (result < 0)
+		return fail(why, SN_STAGE_GUARD, result, item);
+	if (set == -ENOSYS && remount_tree("/proc/self/mountinfo", path, mount_classic_flags(flags), true, why)) {
+		why->stage = SN_STAGE_GUARD;
+		return -1;
+	}
+	return 0;
+}
+
+static int cover(int point, const char *item, struct sn_failure *why)
+{
+	struct stat found;
+	if (fstat(point, &found))
+		return fail(why, SN_STAGE_GUARD, errno, item);
+	const char *nothing = S_ISDIR(found.st_mode) ? "/.empty/dir" : "/.empty/file";
+	owned_fd tree = (int)sys(NR_open_tree, AT_FDCWD, nothing, OPEN_TREE_CLONE | O_CLOEXEC);
+	long result = tree < 0 ? tree : mount_move(tree, point);
+	return result < 0 ? fail(why, SN_STAGE_GUARD, result, item) : 0;
+}
+
+int guard_op(const struct plan *plan, const struct sn_op *op, struct sn_failure *why)
+{
+	const char *target = plan_text(plan, op->target);
+	owned_fd point = (int)sys(NR_openat2, AT_FDCWD, target, &exactly, sizeof exactly);
+	if (point == -ENOENT)
+		return 0;
+	if (point < 0)
+		return fail(why, SN_STAGE_GUARD, point, target);
+	return hold(point, op->flags, target, target, why);
+}
+
+/* Of the workspace that the host sent: an overlay has numbers of its own. */
+static int compare(int sent, const char *name, const struct sn_guard *guard, struct sn_failure *why)
+{
+	if (!guard->device && !guard->inode)
+		return 0;
+	owned_fd fd = (int)sys(NR_openat2, sent, name, &beneath, sizeof beneath);
+	if (fd < 0)
+		return fail(why, SN_STAGE_GUARD, fd, name);
+	return mount_is_same(fd, guard->device, guard->inode) ? 0 : fail(why, SN_STAGE_GUARD, ESTALE, name);
+}
+
+static int guard_one(int root, int sent, const char *root_path, const struct sn_guard *guard, struct sn_failure *why)
+{
+	const char *name = request_guard_name(guard);
+	owned_fd point = (int)sys(NR_openat2, root, name, &beneath, sizeof beneath);
+	if (point < 0)
+		return fail(why, SN_STAGE_GUARD, point, name);
+	if (compare(sent, name, guard, why))
+		return -1;
+	if (guard->flags & SN_GUARD_MASK)
+		return cover(point, name, why);
+	char path[4096] = "";
+	text_add(path, sizeof path, root_path);
+	text_add(path, sizeof path, "/");
+	text_add(path, sizeof path, name);
+	return hold(point, guard->flags & SN_GUARD_RDONLY ? SN_OP_RDONLY : 0, path, name, why);
+}
+
+int guard_workspace(const struct plan *plan, const struct request *request, uint32_t *held, struct sn_failure *why)
+{
+	const char *path = plan_text(plan, plan->head->workspace_at);
+	const struct sn_guard *guard = request->guard_records;
+	owned_fd root = (int)sys(SYS_openat, AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return fail(why, SN_STAGE_GUARD, root, path);
+	int sent = request->workspace >= 0 ? request->workspace : root;
+	for (uint32_t i = 0; i < request->head.guards; i++, guard = request_guard_after(guard))
+		if (guard_one(root, sent, path, guard, why))
+			return -1;
+	*held |= SN_HELD_GUARDS;
+	return 0;
+}

@@ -1,0 +1,144 @@
+"""The decision: from a policy, limits and what was found of the machine to a plan, or to what is missing. Pure.
+
+Called by backends/prepare.py before anything is started; nothing degrades here without being in the plan's layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from sandbox_native import view
+from sandbox_native._native import lib
+from sandbox_native.cgroup.values import Hierarchy
+from sandbox_native.environment import WORKSPACE
+from sandbox_native.errors import UnsupportedError
+from sandbox_native.features import Feature, Features
+from sandbox_native.limits import Limits
+from sandbox_native.plan import Identity, Plan
+from sandbox_native.policy import Deletion, Policy, Rung, Writes
+from sandbox_native.remedies import PURPOSE, Machine, remedy
+from sandbox_native.shown import HostTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What was found beside the features."""
+
+    tree: HostTree
+    identity: Identity
+    hierarchy: Hierarchy
+    machine: Machine
+    drops_groups: bool  # the caller has no supplementary groups, or may give them up
+    seccomp: bytes | None  # the filter that the policy asks for
+    explain: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """`held`: the bits (enum sn_held) that the report of every run has when all holds as planned."""
+
+    rung: Rung
+    plan: Plan
+    held: int
+
+
+class Lack(NamedTuple):
+    what: str
+    remedy: str
+
+
+def plan(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Planned:
+    """What the launcher is told. UnsupportedError: this machine cannot hold all of the policy; every lack is named."""
+    lacks = [*_of_namespaces(features, facts.machine), *_of_policy(policy, limits, features, facts)]
+    if lacks:
+        raise UnsupportedError(
+            "no rung that the policy allows can be reached on this machine",
+            dict.fromkeys(lack.what for lack in lacks),
+            "; ".join(dict.fromkeys(lack.remedy for lack in lacks if lack.remedy)),
+        )
+    rung = _rung(policy, facts.hierarchy)
+    return Planned(rung=rung, plan=_lowered(policy, limits, facts), held=_held(policy, features, facts, rung))
+
+
+# ---- what is missing ----
+
+
+def _of_namespaces(features: Features, machine: Machine) -> Iterator[Lack]:
+    for feature in features.missing:
+        yield Lack(PURPOSE[feature], remedy(feature, features.errors[feature], machine))
+
+
+def _of_policy(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Iterator[Lack]:
+    """Mechanisms that only some policies need."""
+    for feature, field, instead in _needed(policy, facts):
+        if not features.works(feature):
+            how = remedy(feature, features.errors[feature], facts.machine)
+            yield Lack(f"{PURPOSE[feature]} ({field} needs it)", " or ".join(word for word in (how, instead) if word))
+    if limits.cpus is not None and not facts.hierarchy.usable:
+        instead = "leave Limits.cpus at None"
+        how = " or ".join(word for word in (facts.hierarchy.remedy, instead) if word)
+        yield Lack(f"a control group ({facts.hierarchy.reason}; Limits.cpus needs it)", how)
+
+
+def _needed(policy: Policy, facts: Facts) -> Iterator[tuple[Feature, str, str]]:
+    """Feature, the field that asks for it, and what to give instead."""
+    if policy.deletion is Deletion.DENY:
+        yield Feature.LANDLOCK, "Policy.deletion=Deletion.DENY", "deletion=Deletion.ALLOW"
+    if policy.writes is Writes.COMMIT:
+        yield Feature.CHANGES, "Policy.writes=Writes.COMMIT", "writes=Writes.DIRECT"
+    if policy.explain:
+        yield Feature.LISTENER, "Policy.explain", "explain=False"
+    hidden = next((shown for shown in facts.tree.shown if shown.kind == "overlay"), None)
+    if hidden is not None:
+        yield Feature.OVERLAY, f"{hidden.field}: sockets of the host in {hidden.source}", 'host_sockets="show"'
+
+
+def _rung(policy: Policy, hierarchy: Hierarchy) -> Rung:
+    rung = Rung.FULL if hierarchy.usable else Rung.NAMESPACES
+    if rung < policy.minimum_rung:
+        raise UnsupportedError(
+            f"the policy asks for rung {policy.minimum_rung.value} and this machine reaches {rung.value}",
+            (f"a control group ({hierarchy.reason})",),
+            hierarchy.remedy,
+        )
+    return rung
+
+
+# ---- the plan ----
+
+
+def _lowered(policy: Policy, limits: Limits, facts: Facts) -> Plan:
+    return Plan(
+        identity=facts.identity,
+        template=view.template_ops(policy, facts.tree, facts.identity.root),
+        box=view.box_ops(policy, facts.tree),
+        workspace=WORKSPACE,
+        hostname=policy.hostname,
+        tmp_bytes=limits.tmp_bytes,
+        seccomp=facts.seccomp,
+        changes=view.CHANGES if policy.writes is Writes.COMMIT else "",
+        explain=facts.explain,
+    )
+
+
+_ALWAYS: Final = (
+    *(lib.SN_HELD_USER, lib.SN_HELD_MOUNT, lib.SN_HELD_PID, lib.SN_HELD_IPC, lib.SN_HELD_UTS, lib.SN_HELD_NET),
+    *(lib.SN_HELD_ROOT, lib.SN_HELD_PROC, lib.SN_HELD_CAPS, lib.SN_HELD_NO_NEW_PRIVS, lib.SN_HELD_SECUREBITS),
+    *(lib.SN_HELD_RLIMITS, lib.SN_HELD_SESSION, lib.SN_HELD_FDS),
+)
+
+
+def _held(policy: Policy, features: Features, facts: Facts, rung: Rung) -> int:
+    asked = {
+        lib.SN_HELD_CGROUP_NS: features.works(Feature.CGROUPNS),
+        lib.SN_HELD_KEYRING: features.works(Feature.KEYRING),
+        lib.SN_HELD_PROC_SUBSET: not features.works(Feature.PROC),
+        lib.SN_HELD_NO_GROUPS: facts.drops_groups,
+        lib.SN_HELD_GROUP: rung is Rung.FULL,
+        lib.SN_HELD_SECCOMP: facts.seccomp is not None,
+        lib.SN_HELD_LISTENER: facts.seccomp is not None and features.works(Feature.LISTENER),
+        lib.SN_HELD_EXPLAIN: facts.explain is not None,
+    }
+    return sum(_ALWAYS) | sum(bit for bit, holds in asked.items() if holds)
