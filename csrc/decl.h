@@ -132,9 +132,11 @@ void sn_box_abandon(struct sn_box *box);
 /* `epoll` is the caller's, empty at first; `place` is the box's index in the array that sn_batch_wait is given. */
 int sn_batch_add(int epoll, struct sn_box *box, uint32_t place);
 int sn_batch_remove(int epoll, struct sn_box *box);
+/* sn_batch_wait returns when this descriptor is readable, too. */
+int sn_batch_wake_by(int epoll, int fd);
 
-/* Serves all of them as sn_box_wait does, until some are over or the time is: how many are, their places in `done` (room for all), 0
- * when the time is over, or -errno (-EINTR on a signal). `boxes` has NULL where there is none. */
+/* Serves all of them as sn_box_wait does, until some are over, it is woken, or the time is: how many are, their places in `done` (room for all), 0
+ * for none, or -errno (-EINTR on a signal). `boxes` has NULL where there is none. */
 int sn_batch_wait(int epoll, struct sn_box *const *boxes, uint32_t count, uint32_t *done, int timeout_ms);
 
 /* ---- system calls of this build ---- */

@@ -17,6 +17,8 @@ from sandbox_native.policy import Deletion, Policy, ReadPolicy, Rung, Writes
 from sandbox_native.result import Enforcement, Layer, Result, Status, Usage
 
 if TYPE_CHECKING:
+    from sandbox_native.command_guard import CommandGuard
+    from sandbox_native.executables import ExecutableResolver
     from sandbox_native.process import Process
     from sandbox_native.runner import run
     from sandbox_native.sandbox import Sandbox
@@ -38,6 +40,8 @@ __all__ = [
     "Status",
     "Usage",
     "Denial",
+    "CommandGuard",
+    "ExecutableResolver",
     "Enforcement",
     "Layer",
     "SandboxError",
@@ -50,7 +54,13 @@ __all__ = [
 
 # Loaded at their first use: they bring the native part in, which a process that only makes policies or
 # reads results (and every system but Linux) does without.
-_RUNNING = {"run": "runner", "Sandbox": "sandbox", "Process": "process"}
+_RUNNING = {
+    "run": "runner",
+    "Sandbox": "sandbox",
+    "Process": "process",
+    "CommandGuard": "command_guard",
+    "ExecutableResolver": "executables",
+}
 
 
 def __getattr__(name: str) -> Any:

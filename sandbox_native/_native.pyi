@@ -156,6 +156,8 @@ class _Lib:
     SN_OP_NORECURSE: Final[int]
     SN_RULE_OPTIONAL: Final[int]
     SN_RULE_SELF: Final[int]
+    SN_RULE_OWNED: Final[int]
+    SN_RULE_OWNED: Final[int]
     SN_REQUEST_BODY_FD: Final[int]
     SN_REQUEST_WORKSPACE: Final[int]
     SN_REQUEST_COLLECT: Final[int]
@@ -208,6 +210,7 @@ class _Lib:
     SN_HELD_EXPLAIN: Final[int]
     SN_DENIALS_OPEN: Final[int]
     SN_DENIALS_DONE: Final[int]
+    SN_DENIAL_ENDED: Final[int]
     SN_STREAM_OPEN: Final[int]
     SN_STREAM_FLOW: Final[int]
     SN_BOX_NEW: Final[int]
@@ -282,6 +285,7 @@ class _Lib:
     def sn_box_abandon(self, box: Box) -> None: ...
     def sn_batch_add(self, epoll: int, box: Box, place: int) -> int: ...
     def sn_batch_remove(self, epoll: int, box: Box) -> int: ...
+    def sn_batch_wake_by(self, epoll: int, fd: int) -> int: ...
     def sn_batch_wait(self, epoll: int, boxes: CData, count: int, done: CData, timeout_ms: int) -> int: ...
     def sn_syscalls(self) -> CData: ...
     def sn_syscalls_other(self) -> CData: ...

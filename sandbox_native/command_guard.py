@@ -23,9 +23,12 @@ _LONGEST: Final = 1 << 17  # MAX_ARG_STRLEN
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")  # a tab is a blank
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _META: Final = re.compile(r"[;&|<>()$`*?\[\]{}~!#\\]")
-_EXPANDED: Final = re.compile(r'"[^"]*[$`\\!][^"]*"')  # within double quotes
-_OPTION: Final = re.compile(r"-[A-Za-z](?=[/.])")  # -I/usr/include, -C../..
-_JOINED: Final = re.compile(r"[=,:@]")  # --file=/x, of=/x, host:/x, @/x
+_EXPANDED: Final = re.compile(r"[$`\\]")  # within double quotes
+_OPTION: Final = re.compile(r"-[^/.-][^/.]*(?=[/.])")  # -I/usr/include, -xf/x, -C..
+_JOINED: Final = re.compile(r"[=,:@+%]")  # --file=/x, of=/x, host:/x, @/x
+_ADDRESS: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+_ELSEWHERE: Final = "name a path that the policy shows, as a word of its own"
 
 
 class CommandGuard:
@@ -67,7 +70,7 @@ class CommandGuard:
         place = os.path.normpath(f"{self.cwd}/{path}" if not path.startswith("/") else f"/{path.lstrip('/')}")
         entry = lookup(self._tree, place)
         if entry is None:
-            raise PolicyError(f"{place} is not in the view", field=field, value=word, remedy="name a path that the policy shows")
+            raise PolicyError(f"{place} is not in the view", field=field, value=word, remedy=_ELSEWHERE)
         if entry.access == "hidden":
             raise PolicyError(f"{place} is hidden", field=field, value=word, remedy="leave it out")
 
@@ -93,10 +96,11 @@ def _words(line: object) -> list[str]:
     found = _CONTROL.search(line)
     if found is not None:
         raise PolicyError("holds a line's end or control character", field="command", value=line, remedy="give one command")
-    found = _META.search(_QUOTED.sub("''", line)) or _EXPANDED.search(line)
+    doubled = (quoted[0] for quoted in _QUOTED.finditer(line) if quoted[0].startswith('"'))
+    found = _META.search(_QUOTED.sub("''", line)) or next(filter(None, map(_EXPANDED.search, doubled)), None)
     if found is not None:
-        words = "no shell runs it: quote text ('…'), give one command, or give argv as a list"
-        raise PolicyError(f"{found[0][:40]} means something to a shell", field="command", value=line, remedy=words)
+        words = "no shell runs it: give one command with text in '…', or give argv as a list"
+        raise PolicyError(f"{found[0]} means something to a shell", field="command", value=line, remedy=words)
     try:
         argv = shlex.split(line)
     except ValueError as error:
@@ -108,7 +112,7 @@ def _words(line: object) -> list[str]:
 
 def _paths(word: str) -> Iterator[str]:
     """What of an argument may be meant as a path."""
-    for part in (word, *_JOINED.split(word)[1:]):
+    for part in (word, *(() if _ADDRESS.match(word) else _JOINED.split(word)[1:])):
         part = _OPTION.sub("", part, count=1) if part.startswith("-") else part
         if part and not part.startswith("-"):
             yield part

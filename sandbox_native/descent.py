@@ -31,6 +31,10 @@ class Descent:
         """Of the directory where it stands."""
         return self._fds[-1]
 
+    @property
+    def root(self) -> int:
+        return self._fds[0]
+
     def path(self, name: str) -> str:
         """Of an entry here, from the root."""
         return "/".join((*self._names, name))

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from sandbox_native import Limits, Policy, Sandbox
 from sandbox_native.errors import PolicyError, SandboxError, SetupError, UnsupportedError
 from sandbox_native.features import Feature, Features, launcher_path, probe, without_native
-from sandbox_native.remedies import LOST, OF_ROOT, PURPOSE, Machine, remedy
+from sandbox_native.remedies import LOST, OF_ROOT, PURPOSE, Machine, cause, remedy
 from sandbox_native.result import Result
 from sandbox_native.tables import print_table
 
@@ -73,6 +73,8 @@ def probed(features: Features, machine: Machine) -> list[Finding]:
             detail += ": root's only, the box of a plain user does without"
         elif error:
             detail += f": {os.strerror(error)} ({errno.errorcode.get(error, error)})"
+        if why := cause(feature, error, machine):
+            detail += f"; {why}"
         if error and feature in LOST:
             detail += f"; {LOST[feature]}"
         elif feature is Feature.LANDLOCK and not error:

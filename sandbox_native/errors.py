@@ -101,6 +101,13 @@ class SetupError(SandboxError, OSError):
 class ExecError(SetupError):
     """The program could not be started: it is missing, not executable, or its interpreter is."""
 
+    def __str__(self) -> str:
+        """What is known of the program, rather than the kernel's words for the errno."""
+        if not self.hint:
+            return super().__str__()
+        name = codes.errorcode.get(self.errno, str(self.errno))
+        return f"{self.stage} failed{f' on {self.item!r}' if self.item else ''} ({name}): {self.hint}"
+
 
 STAGES: Final[Mapping[int, str]] = MappingProxyType(
     {

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from sandbox_native import headers, paths
 from sandbox_native.environment import WORKSPACE, Environment, candidates
@@ -22,6 +22,7 @@ from sandbox_native.policy import Policy
 from sandbox_native.rules import Access
 
 _LINES: Final = 5  # interpreter lines that lead to each other; one more is ELOOP (fs/exec.c, exec_binprm)
+_KEPT: Final = 256
 _CAPABILITIES: Final = "security.capability"
 _SET_ID: Final = (
     "the guest could not have the identity that it is marked with (no_new_privs), and such programs then fail in odd ways: "
@@ -50,6 +51,24 @@ class Executable:
     _watched: str = ""
     _changed_ns: int = 0
 
+    @classmethod
+    def at(cls, program: str, path: str, spot: Spot, interpreters: tuple[str, ...]) -> Self:
+        """Of a file that the host has."""
+        status = spot.status
+        assert status is not None
+        return cls(
+            program=program,
+            path=path,
+            real=spot.path,
+            host=spot.host,
+            device=status.st_dev,
+            inode=status.st_ino,
+            interpreters=interpreters,
+            by_run=spot.by_run,
+            _watched=_same_by_name(path, spot),
+            _changed_ns=status.st_ctime_ns,
+        )
+
     def unchanged(self) -> bool:
         """Whether the host still has that file there, and has not touched it. One stat; True where the host has none."""
         if not self.host:
@@ -73,6 +92,7 @@ class ExecutableResolver:
             raise PolicyError("not a Policy", field="policy", value=policy, remedy="give a Policy or None")
         self._policy = policy or Policy.strict()
         self._inside = Inside(self._policy)
+        self._interpreters = _Interpreters()
         self._search = Environment(path=self._policy.path).search
         # Another user than the file's, in none of its groups: its last three bits count.
         self._is_other = os.geteuid() == 0
@@ -99,21 +119,7 @@ class ExecutableResolver:
         path, spot = self._found(program, cwd, inside)
         if not spot.host:
             return Executable(program=program, path=path, by_run=spot.by_run)
-        assert spot.status is not None
-        interpreters = _Chain(program, cwd, inside).follow(spot)
-        watched = _same_by_name(path, spot)
-        return Executable(
-            program=program,
-            path=path,
-            real=spot.path,
-            host=spot.host,
-            device=spot.status.st_dev,
-            inode=spot.status.st_ino,
-            interpreters=interpreters,
-            by_run=spot.by_run,
-            _watched=watched,
-            _changed_ns=spot.status.st_ctime_ns,
-        )
+        return Executable.at(program, path, spot, self._interpreters.of(spot, inside, cwd))
 
     def _found(self, program: str, cwd: str, inside: Inside) -> tuple[str, Spot]:
         if "/" in program:
@@ -128,7 +134,7 @@ class ExecutableResolver:
                 return path, spot
             if spot.status is None or not stat.S_ISREG(spot.status.st_mode):
                 continue
-            if spot.access is Access.READABLE and self._may_run(spot):
+            if inside.access(spot) is Access.READABLE and self._may_run(spot):
                 return path, spot
             refused.append(spot)
         raise no_program(program, refused[0] if refused else None, inside, self._search)
@@ -139,46 +145,62 @@ class ExecutableResolver:
         return os.access(spot.host, os.X_OK, effective_ids=True)
 
 
-class _Chain:
-    """A program, the interpreter of its `#!` line, the interpreter's own, to the loader of the ELF program at its end."""
+class _Interpreters:
+    """What a program's `#!` line leads to, its interpreter's, and so on, to the loader of the ELF program at its end.
 
-    def __init__(self, program: str, cwd: str, inside: Inside) -> None:
-        self._program, self._cwd, self._inside = program, cwd, inside
+    What was found for an interpreter is kept as long as the host does not touch it: scripts in a workspace, which is another in
+    each run, mostly have the same.
+    """
 
-    def follow(self, spot: Spot) -> tuple[str, ...]:
-        found: list[str] = []
-        while spot.status is not None:
-            _check(spot)
-            data = first_bytes(spot)
-            elf = headers.read_elf(data)
-            if elf is not None:
-                return (*found, *self._loader(spot, elf, data))
-            script = headers.read_script(data)
-            if script is None:
-                break
-            if len(found) >= _LINES:
-                raise ExecError("exec", errno.ELOOP, self._program, f"more than {_LINES} `#!` lines lead to each other")
-            name = os.fsdecode(script.interpreter)
-            found.append(name)
-            spot = self._interpreter(spot, name)
-        return tuple(found)
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Executable, int]] = {}  # with the number of its own lines
 
-    def _loader(self, spot: Spot, elf: headers.Elf, data: bytes) -> list[str]:
-        refusal = elf.refusal(os.uname().machine)
-        if refusal is not None:
-            if _is_handled(data):
-                return []
-            raise ExecError("exec", errno.ENOEXEC, spot.path, refusal)
-        name = os.fsdecode(elf.loader(data))
-        if name:
-            self._interpreter(spot, name)
-        return [name] if name else []
+    def of(self, spot: Spot, inside: Inside, cwd: str) -> tuple[str, ...]:
+        """As paths of the box. ExecError for one that is not there or may not be run."""
+        return self._of(spot, inside, cwd, 0)[0]
 
-    def _interpreter(self, of: Spot, name: str) -> Spot:
-        spot = self._inside.look(name, self._cwd)
+    def _of(self, spot: Spot, inside: Inside, cwd: str, lines: int) -> tuple[tuple[str, ...], int]:
+        """With the number of lines that follow; `lines` came before."""
+        _check(spot)
+        data = first_bytes(spot)
+        elf = headers.read_elf(data)
+        if elf is not None:
+            name = _loader(spot, elf, data)
+            return (self._next(spot, name, inside, cwd, None)[0], 0) if name else ((), 0)
+        script = headers.read_script(data)
+        if script is None:
+            return (), 0
+        found, more = self._next(spot, os.fsdecode(script.interpreter), inside, cwd, lines + 1)
+        if lines + 1 + more > _LINES:
+            raise ExecError("exec", errno.ELOOP, spot.path, f"more than {_LINES} `#!` lines lead to each other")
+        return found, more + 1
+
+    def _next(self, of: Spot, name: str, inside: Inside, cwd: str, lines: int | None) -> tuple[tuple[str, ...], int]:
+        """`lines`: None for a loader, of which nothing is asked but that it is there."""
+        known = self._known.get(name)
+        if known is not None and known[0].unchanged():
+            return (name, *known[0].interpreters), known[1]
+        spot = inside.look(name, cwd)
         if spot.place is Place.NONE:
-            raise no_interpreter(of.path, name, self._inside)
-        return spot
+            raise no_interpreter(of.path, name, inside)
+        if lines is not None and lines > _LINES:
+            return (name,), 0
+        found, more = self._of(spot, inside, cwd, lines) if spot.host and lines is not None else ((), 0)
+        if spot.host and name.startswith("/") and not spot.by_run:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[name] = Executable.at(name, name, spot, found), more
+        return (name, *found), more
+
+
+def _loader(spot: Spot, elf: headers.Elf, data: bytes) -> str:
+    """Of an ELF program, if it names one. ExecError for one that no kernel here starts."""
+    refusal = elf.refusal(os.uname().machine)
+    if refusal is None:
+        return os.fsdecode(elf.loader(data))
+    if not _is_handled(data):
+        raise ExecError("exec", errno.ENOEXEC, spot.path, refusal)
+    return ""
 
 
 def _check(spot: Spot) -> None:

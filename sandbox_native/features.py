@@ -67,13 +67,23 @@ class Features:
     @property
     def missing(self) -> tuple[Feature, ...]:
         """What a box cannot do without and this machine refuses, in the order in which a box needs it."""
-        missing = tuple(feature for feature in _REQUIRED if not self.works(feature))
-        return missing if self.works(Feature.PROC) or self.works(Feature.PROC_SUBSET) else (*missing, Feature.PROC)
+        return tuple(feature for feature in _REQUIRED if not self.works(feature) and not self.follows(feature))
+
+    def follows(self, feature: Feature) -> bool:
+        """It fails as a step before it does, and so for no reason of its own."""
+        return any(not self.works(step) and self.errors[step] == self.errors[feature] for step in _BEFORE.get(feature, ()))
+
+    @property
+    def has_proc(self) -> bool:
+        """A box can have a /proc of its own, at least one of processes. The outer one is no substitute: it shows the files
+        of processes that have the guest's uid."""
+        return self.works(Feature.PROC) or self.works(Feature.PROC_SUBSET)
 
 
-# Without one of these, or one of both kinds of /proc, no namespaces rung serves; every other feature has a fallback that the
-# receipt names. (The outer /proc is none: it shows the files of processes that have the guest's uid.)
-_REQUIRED: Final = (Feature.USERNS, Feature.MOUNT, Feature.NETNS, Feature.SECCOMP, Feature.PIDFD)
+# Without one of these no namespaces rung serves; every other feature has a fallback that the receipt names.
+_REQUIRED: Final = (Feature.USERNS, Feature.MOUNT, Feature.NETNS, Feature.SECCOMP, Feature.PIDFD, Feature.OPENAT2)
+_OF_A_BOX: Final = (Feature.NETNS, Feature.PROC, Feature.PROC_SUBSET, Feature.CGROUPNS, Feature.OVERLAY, Feature.CHANGES)
+_BEFORE: Final = {Feature.MOUNT: (Feature.USERNS,), **dict.fromkeys(_OF_A_BOX, (Feature.USERNS, Feature.MOUNT))}
 
 
 def launcher_path() -> str:

@@ -113,4 +113,7 @@ def read_script(data: bytes) -> Script | None:
     A name that does not end within these bytes is none, but an argument may be cut.
     """
     line = _LINE.match(data[:SIZE].ljust(SIZE, b"\0"))
-    return None if line is None else Script(line[1], line[2].rstrip(b" \t"))
+    if line is None:
+        return None
+    argument = line[2] if line.end(2) < SIZE else line[2][:-1]  # the kernel ends the string in its last byte
+    return Script(line[1], argument.rstrip(b" \t"))

@@ -17,13 +17,17 @@ from typing import Final, Self
 from sandbox_native.paths import contains
 
 KERNEL: Final = frozenset(
-    "autofs binder binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs efivarfs functionfs fusectl hugetlbfs "
-    "mqueue nfsd nsfs proc pstore resctrl rpc_pipefs securityfs selinuxfs smackfs sysfs tracefs usbfs".split()
+    (
+        *("autofs", "binder", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "cpuset", "debugfs", "devpts", "devtmpfs"),
+        *("efivarfs", "functionfs", "fusectl", "hugetlbfs", "mqueue", "nfsd", "nsfs", "proc", "pstore", "resctrl"),
+        *("rpc_pipefs", "securityfs", "selinuxfs", "smackfs", "sysfs", "tracefs", "usbfs"),
+    )
 )
 """Names of file systems that hold the kernel's own state, and no files of anybody's."""
 
-NO_SOCKETS: Final = frozenset("cramfs erofs exfat iso9660 msdos romfs squashfs udf vfat".split())
-"""Those in which nobody can bind a Unix socket: read-only by their nature, or without a way to store one."""
+NO_SOCKETS: Final = frozenset(("cramfs", "erofs", "exfat", "iso9660", "msdos", "romfs", "squashfs", "udf", "vfat"))
+"""Those in which nobody can bind a Unix socket: read-only by their nature, or without a way to store one. Some cannot be the lower
+layer of an overlay either."""
 
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 _LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -71,6 +75,11 @@ class Mounts:
         what another mount covers."""
         under = [mount for mount in self._by_id.values() if mount.point != path and contains(path, mount.point)]
         return sorted((mount for mount in under if self._at(mount.point) == mount), key=lambda mount: mount.point.count("/"))
+
+    def kind_at(self, path: str) -> str:
+        """The file system that a path is on; empty where nobody can say."""
+        mount = self._at(path)
+        return "" if mount is None else mount.kind
 
     def location(self, path: str) -> Location | None:
         """Of a path without links in it; None where nothing is there, or on no mount of the table."""

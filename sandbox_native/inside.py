@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Self
 
-from sandbox_native.environment import HOME, WORKSPACE
+from sandbox_native.environment import WORKSPACE
 from sandbox_native.paths import contains
 from sandbox_native.policy import Policy, ReadPolicy
-from sandbox_native.rules import Access, Rule, effective
-from sandbox_native.view import SHARED_ETC, SYSTEM
+from sandbox_native.rules import OWN, SYSTEM, Access, declared, effective
+from sandbox_native.shown import SHARED_ETC
 
+_PRIVATE: Final = (*OWN, "/dev/shm")
 _MOST_LINKS: Final = 40  # MAXSYMLINKS
 _FIRST: Final = 4096  # of an ELF file nearly always with its program headers and its loader's name
 
@@ -48,18 +49,23 @@ class Spot:
     """In the box; of Place.HOST without any link in it."""
     host: str = ""
     status: os.stat_result | None = None
-    access: Access | None = None
     data: bytes | None = None
     """Of a file that was placed."""
     by_run: bool = False
     """The way leads into /workspace, which is another in each run."""
 
+    @property
+    def is_nothing(self) -> bool:
+        """Before the program starts; False where only the kernel can say."""
+        return self.place is Place.NONE or (self.place is Place.PRIVATE and self.data is None)
+
 
 class Inside:
     """The view of one policy's boxes, or of one run with its workspace. Looks at the host anew at each question."""
 
-    def __init__(self, policy: Policy, workspace: str | None = None, placed: Mapping[str, bytes] | None = None) -> None:
-        self._rules = list(_rules(policy))
+    def __init__(self, policy: Policy) -> None:
+        self._rules = declared(policy)
+        self._hides = bool(policy.hidden)
         self._links = dict(policy.symlinks)
         # Where a path lies: the longest of these that leads to it. None: the box's own.
         self._mounts: dict[str, str | None] = dict(_own(policy))
@@ -67,9 +73,7 @@ class Inside:
         if not any(contains("/var/tmp", inside) for inside in self._mounts):
             self._links.setdefault("/var/tmp", "/tmp")
         self._above = frozenset(above for path in (*self._mounts, *self._links) for above in _ancestors(path))
-        self._placed: Mapping[str, bytes] = placed or {}
-        if workspace is not None:
-            self._mounts[WORKSPACE] = workspace
+        self._placed: Mapping[str, bytes] = {}
 
     def of_run(self, workspace: str | None, placed: Mapping[str, bytes] | None = None) -> Self:
         """The same for one run that shows a host directory as /workspace, or has files placed there."""
@@ -104,34 +108,39 @@ class Inside:
             elif spot.place in (Place.HOST, Place.PRIVATE):
                 trail.append(spot)
             else:
-                return replace(spot, path="/".join((spot.path, *reversed(left))), by_run=by_run)
-        return replace(trail[-1], by_run=by_run) if by_run else trail[-1]
+                return Spot(place=spot.place, path="/".join((spot.path, *reversed(left))), by_run=by_run)
+        return replace(trail[-1], by_run=True) if by_run and not trail[-1].by_run else trail[-1]
+
+    def access(self, spot: Spot) -> Access | None:
+        """What the guest may do there."""
+        return effective(self._rules, spot.path)
 
     def _step(self, path: str) -> tuple[Spot, str | None]:
         """What is at a path whose parent is no link; the text of a link."""
         text = self._links.get(path)
         if text is not None:
             return Spot(place=Place.HOST, path=path), text
-        access = effective(self._rules, path)
         at = path
         while at not in self._mounts and at != "/":
             at = os.path.dirname(at)
         mount = self._mounts.get(at, "")
-        leads_on = Spot(place=Place.HOST, path=path, access=access)
-        if access is Access.HIDDEN or mount == "":
-            return (leads_on if path in self._above else Spot(place=Place.NONE, path=path)), None
+        if mount == "" or (self._hides and effective(self._rules, path) is Access.HIDDEN):
+            return Spot(place=self._between(path), path=path), None
         if mount is None:
-            return self._own(path, at, access), None
-        host = mount.rstrip("/") + path[len(at.rstrip("/")) :]
-        spot, text = _look_at(Spot(place=Place.HOST, path=path, host=host, access=access, by_run=at == WORKSPACE))
-        return (leads_on if spot.place is Place.NONE and path in self._above else spot), text
+            return self._own(path, at), None
+        spot, text = _look_at(path, mount.rstrip("/") + path[len(at.rstrip("/")) :], at == WORKSPACE)
+        return (Spot(place=self._between(path), path=path) if spot.place is Place.NONE else spot), text
 
-    def _own(self, path: str, at: str, access: Access | None) -> Spot:
-        if at not in (WORKSPACE, HOME, "/tmp", "/dev/shm"):
-            return Spot(place=Place.HOST if path in self._above else Place.BOX, path=path, access=access)
+    def _between(self, path: str) -> Place:
+        """Of a path that nothing shows: the box makes the directories that lead to what is shown."""
+        return Place.HOST if path in self._above else Place.NONE
+
+    def _own(self, path: str, at: str) -> Spot:
+        if at not in _PRIVATE:
+            return Spot(place=Place.HOST if path in self._above else Place.BOX, path=path)
         in_workspace = at == WORKSPACE
         data = self._placed.get(path[len(WORKSPACE) + 1 :]) if in_workspace else None
-        return Spot(place=Place.PRIVATE, path=path, access=access, data=data, by_run=in_workspace)
+        return Spot(place=Place.PRIVATE, path=path, data=data, by_run=in_workspace)
 
 
 def first_bytes(spot: Spot) -> bytes:
@@ -149,15 +158,15 @@ def first_bytes(spot: Spot) -> bytes:
         os.close(fd)
 
 
-def _look_at(spot: Spot) -> tuple[Spot, str | None]:
-    """What the host has at `spot.host`; the text of a link."""
+def _look_at(path: str, host: str, by_run: bool) -> tuple[Spot, str | None]:
+    """What the host has there; the text of a link."""
     try:
-        status = os.lstat(spot.host)
-        text = os.readlink(spot.host) if stat.S_ISLNK(status.st_mode) else None
+        status = os.lstat(host)
+        text = os.readlink(host) if stat.S_ISLNK(status.st_mode) else None
     except OSError as error:
         gone = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        return replace(spot, place=Place.NONE if gone else Place.BOX, host=""), None
-    return replace(spot, status=status), text
+        return Spot(place=Place.NONE if gone else Place.BOX, path=path, by_run=by_run), None
+    return Spot(place=Place.HOST, path=path, host=host, status=status, by_run=by_run), text
 
 
 def _ancestors(path: str) -> Iterator[str]:
@@ -171,16 +180,7 @@ def _own(policy: Policy) -> Iterator[tuple[str, str | None]]:
     if policy.read is ReadPolicy.HOST:
         yield "/", "/"
     yield "/etc", "/etc" if policy.preset == "light" else None
-    yield from ((path, None) for path in ("/proc", "/dev", "/.empty", "/tmp", HOME, WORKSPACE, "/dev/shm"))
+    yield from ((path, None) for path in ("/proc", "/dev", "/.empty", *_PRIVATE))
     if policy.system:
         yield from ((path, path) for path in SYSTEM)
         yield from ((path, path) for pattern in SHARED_ETC for path in glob.glob(pattern) if os.path.isdir(path))
-
-
-def _rules(policy: Policy) -> Iterator[Rule]:
-    writable = (WORKSPACE, HOME, "/tmp", "/dev/shm", *(inside for _, inside in policy.writable))
-    shown = (path for path, _ in _own(policy) if path not in writable)
-    yield from (Rule(inside=path, access=Access.WRITABLE) for path in writable)
-    yield from (Rule(inside=path, access=Access.READABLE) for path in (*shown, *(inside for _, inside in policy.readable)))
-    yield from (Rule(inside=path, access=Access.PROTECTED) for path in policy.protected)
-    yield from (Rule(inside=path, access=Access.HIDDEN) for path in policy.hidden)

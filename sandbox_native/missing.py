@@ -1,4 +1,4 @@
-"""Why a program cannot be started: what ENOENT and ENOEXEC mean for it in a box. Host process.
+"""Why a program cannot be started: what ENOENT, ENOEXEC and EACCES mean for it in a box. Host process.
 
 Called by executables.py with what it found before a run, and by backends/box.py with what the kernel answered. The host's files
 are asked through the box's view: a path is in the box only where the policy shows it and what it leads to.
@@ -55,36 +55,41 @@ class View:
 
 def explain(error: SetupError, program: str, view: View) -> SetupError:
     """The error with what is known of the program; itself where nothing more is."""
-    if error.stage != "exec" or error.errno not in (errno.ENOENT, errno.ENOEXEC):
+    if error.stage != "exec" or error.errno not in (errno.ENOENT, errno.ENOEXEC, errno.EACCES):
         return error
     inside, cwd = view.inside, view.cwd or WORKSPACE
     spots = [inside.look(path, cwd) for path in candidates(program, view.path)]
     found = next((spot for spot in spots if _is_file(spot)), None)
     if found is not None:
         item = program if "/" in program else found.path
-        if error.errno == errno.ENOEXEC:
-            return ExecError("exec", errno.ENOEXEC, item, unreadable(first_bytes(found)) or error.hint)
-        return _without_interpreter(item, found, inside, cwd)
-    if error.errno == errno.ENOEXEC or any(spot.place is Place.BOX for spot in spots):
-        return ExecError("exec", error.errno, program, error.hint)
+        if error.errno == errno.ENOENT:
+            return _without_interpreter(item, found, inside, cwd)
+        known = _unreadable(first_bytes(found))
+        return ExecError("exec", error.errno, item, known) if known else error
+    if error.errno != errno.ENOENT:
+        return error
+    if any(spot.place is Place.BOX for spot in spots):
+        return ExecError("exec", errno.ENOENT, program, error.hint)
     return no_program(program, spots[0] if "/" in program else None, inside, view.path)
 
 
 def no_program(program: str, spot: Spot | None, inside: Inside, path: str) -> ExecError:
     """`spot`: where a path leads; of a name what was found by it and may not be started so."""
     if "/" not in program:
-        return _not_in_path(program, spot, path)
+        return _not_in_path(program, spot, inside, path)
     if spot is not None and os.path.isabs(program) and os.path.exists(program):
         return ExecError("exec", errno.ENOENT, program, _not_shown(program, inside))
     return ExecError("exec", errno.ENOENT, program, _NOT_FOUND)
 
 
-def _not_in_path(program: str, spot: Spot | None, path: str) -> ExecError:
+def _not_in_path(program: str, spot: Spot | None, inside: Inside, path: str) -> ExecError:
     if spot is None:
         return ExecError("exec", errno.ENOENT, program, f"{program!r} is not in the box's PATH ({path})")
-    if spot.access is Access.READABLE:
+    if inside.access(spot) is Access.READABLE:
         return ExecError("exec", errno.EACCES, spot.path, _NOT_EXECUTABLE)
-    words = f"{program!r} is in the box's PATH only as {spot.path}, where the guest can write: such a program is named by its path"
+    words = (
+        f"{program!r} is in the box's PATH only as {spot.path}, where the guest can write: such a program is named by its path"
+    )
     return ExecError("exec", errno.ENOENT, program, words)
 
 
@@ -98,7 +103,7 @@ def no_interpreter(item: str, name: str, inside: Inside) -> ExecError:
     return ExecError("exec", errno.ENOENT, item, words)
 
 
-def unreadable(data: bytes) -> str:
+def _unreadable(data: bytes) -> str:
     """Why the kernel takes a file that begins so for no program; empty where it is not plain to see."""
     elf = headers.read_elf(data)
     if elf is not None:
@@ -112,7 +117,7 @@ def _without_interpreter(item: str, spot: Spot, inside: Inside, cwd: str) -> Exe
     data = first_bytes(spot)
     script, elf = headers.read_script(data), headers.read_elf(data)
     name = script.interpreter if script is not None else elf.loader(data) if elf is not None else b""
-    if name and inside.look(os.fsdecode(name), cwd).place is Place.NONE:
+    if name and inside.look(os.fsdecode(name), cwd).is_nothing:
         return no_interpreter(item, os.fsdecode(name), inside)
     return ExecError("exec", errno.ENOENT, item, _BAD_INTERPRETER)
 
@@ -123,7 +128,7 @@ def _is_file(spot: Spot) -> bool:
 
 def _not_shown(path: str, inside: Inside) -> str:
     """Of a program of the host, such as a virtual environment's interpreter: what would bring it in."""
-    missing = [one for one in dict.fromkeys((path, os.path.realpath(path))) if inside.look(one).place is Place.NONE]
+    missing = [one for one in dict.fromkeys((path, os.path.realpath(path))) if inside.look(one).is_nothing]
     wanted = list(dict.fromkeys(map(_home, missing)))
     words = (
         "it is on the host, but the box does not show it, or not what it leads to: "

@@ -72,13 +72,14 @@ class Places:
         if shown.kind == "link":
             self.template.append(Op(lib.SN_OP_SYMLINK, making or at, data=shown.source.encode("utf-8", "surrogateescape")))
             return
-        if making and making != at:
-            self._make(making, shown.directory)
         keep_apart = self._kept_apart and shown.kind == "bind" and shown.access is Access.WRITABLE
-        if keep_apart or not at or (home is None and any(paths.contains(own, shown.inside) for own in OWN)):
-            at, making = self._put_aside(shown, keep_apart), ""
+        covered = home is None and any(paths.contains(own, shown.inside) for own in OWN)
+        if making and (making != at or shown.kind == "dir"):
+            self._make(making, shown.directory)
+        if keep_apart or not at or covered:
+            at = self._put_aside(shown, keep_apart)
         if shown.kind == "dir":
-            assert home is None or home.made, f"{shown.inside} would be made on the host"
+            assert home is None or making, f"{shown.inside} would be made on the host"
             if not making:
                 self._make(at, directory=True)
             self._homes.append(_Home(shown.inside, at, making or at))

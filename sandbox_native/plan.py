@@ -50,6 +50,8 @@ class PathRule:
     path: str
     access: int
     flags: int = 0
+    device: int = 0  # what was looked at when the plan was made; with inode 0: any
+    inode: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +144,11 @@ class _Encoder:
     def _rules(self, rules: Sequence[PathRule]) -> int:
         if not rules:
             return 0
-        one = [{"access": rule.access, "path": self._string(rule.path), "flags": rule.flags} for rule in rules]
-        return self._put(bytes(ffi.buffer(ffi.new("struct sn_rule[]", one))))
+        table = ffi.new("struct sn_rule[]", len(rules))
+        for one, rule in zip(table, rules, strict=True):
+            one.access, one.path, one.flags = rule.access, self._string(rule.path), rule.flags
+            one.device, one.inode = rule.device, rule.inode
+        return self._put(bytes(ffi.buffer(table)))
 
     def _offsets(self, strings: Iterable[str]) -> int:
         offsets = ffi.new("uint32_t[]", [self._string(text) for text in strings])

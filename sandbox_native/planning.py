@@ -5,20 +5,22 @@ Called by backends/prepare.py before anything is started; nothing degrades here 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sandbox_native import view
+from sandbox_native import landlock, view
 from sandbox_native._native import lib
 from sandbox_native.cgroup.values import Hierarchy
 from sandbox_native.environment import WORKSPACE
-from sandbox_native.errors import UnsupportedError
+from sandbox_native.errors import PolicyError, UnsupportedError
 from sandbox_native.features import Feature, Features
 from sandbox_native.limits import Limits
 from sandbox_native.plan import Identity, Plan
 from sandbox_native.policy import Deletion, Policy, Rung, Writes
-from sandbox_native.remedies import PURPOSE, Machine, remedy
+from sandbox_native.remedies import PURPOSE, Machine, cause, remedy
+from sandbox_native.rules import Access
 from sandbox_native.shown import HostTree
 
 
@@ -50,7 +52,11 @@ class Lack(NamedTuple):
 
 
 def plan(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Planned:
-    """What the launcher is told. UnsupportedError: this machine cannot hold all of the policy; every lack is named."""
+    """What the launcher is told. UnsupportedError: this machine cannot hold all of the policy; every lack is named.
+
+    PolicyError: the policy asks for what no machine can do, as its paths are now.
+    """
+    _check_tree(policy, facts.tree)
     lacks = [*_of_namespaces(features, facts.machine), *_of_policy(policy, limits, features, facts)]
     if lacks:
         raise UnsupportedError(
@@ -59,7 +65,26 @@ def plan(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Pl
             "; ".join(dict.fromkeys(lack.remedy for lack in lacks if lack.remedy)),
         )
     rung = _rung(policy, facts.hierarchy)
-    return Planned(rung=rung, plan=_lowered(policy, limits, facts), held=_held(policy, features, facts, rung))
+    lowered = _lowered(policy, limits, features, facts)
+    _check_links(policy, lowered)
+    return Planned(rung=rung, plan=lowered, held=_held(features, facts, rung, lowered))
+
+
+def _check_tree(policy: Policy, tree: HostTree) -> None:
+    for shown in tree.shown:
+        if policy.writes is Writes.COMMIT and shown.access is Access.WRITABLE and shown.kind == "bind" and not shown.directory:
+            reason = "a file's changes cannot be kept apart"
+            remedy = "name the directory that it is in, or give writes=Writes.DIRECT"
+            raise PolicyError(reason, field=shown.field, value=shown.inside, remedy=remedy)
+
+
+def _check_links(policy: Policy, plan: Plan) -> None:
+    """A name that the box has already is taken, and only the operations know them all."""
+    targets = Counter(op.target for op in plan.template)
+    for at, (inside, _) in enumerate(policy.symlinks):
+        if targets[inside] > 1:
+            remedy = "put the link elsewhere"
+            raise PolicyError("is there in every box already", field=f"Policy.symlinks[{at}]", value=inside, remedy=remedy)
 
 
 # ---- what is missing ----
@@ -67,15 +92,22 @@ def plan(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Pl
 
 def _of_namespaces(features: Features, machine: Machine) -> Iterator[Lack]:
     for feature in features.missing:
-        yield Lack(PURPOSE[feature], remedy(feature, features.errors[feature], machine))
+        error = features.errors[feature]
+        why = cause(feature, error, machine)
+        yield Lack(f"{PURPOSE[feature]} ({why})" if why else PURPOSE[feature], remedy(feature, error, machine))
 
 
 def _of_policy(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Iterator[Lack]:
     """Mechanisms that only some policies need."""
     for feature, field, instead in _needed(policy, facts):
-        if not features.works(feature):
+        if not features.works(feature) and not features.follows(feature):
             how = remedy(feature, features.errors[feature], facts.machine)
             yield Lack(f"{PURPOSE[feature]} ({field} needs it)", " or ".join(word for word in (how, instead) if word))
+    if not (features.missing or features.has_proc or facts.hierarchy.usable):  # sampling reads it
+        words = (remedy(Feature.PROC, features.errors[Feature.PROC], facts.machine), facts.hierarchy.remedy)
+        yield Lack(
+            f"{PURPOSE[Feature.PROC]}, or a control group ({facts.hierarchy.reason})", " or ".join(word for word in words if word)
+        )
     if limits.cpus is not None and not facts.hierarchy.usable:
         instead = "leave Limits.cpus at None"
         how = " or ".join(word for word in (facts.hierarchy.remedy, instead) if word)
@@ -109,15 +141,16 @@ def _rung(policy: Policy, hierarchy: Hierarchy) -> Rung:
 # ---- the plan ----
 
 
-def _lowered(policy: Policy, limits: Limits, facts: Facts) -> Plan:
+def _lowered(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Plan:
     return Plan(
         identity=facts.identity,
         template=view.template_ops(policy, facts.tree, facts.identity.root),
-        box=view.box_ops(policy, facts.tree),
+        box=view.box_ops(policy, facts.tree, features.has_proc),
         workspace=WORKSPACE,
         hostname=policy.hostname,
         tmp_bytes=limits.tmp_bytes,
         seccomp=facts.seccomp,
+        landlock=landlock.ruleset(policy, facts.tree, features.landlock_abi),
         changes=view.CHANGES if policy.writes is Writes.COMMIT else "",
         explain=facts.explain,
     )
@@ -125,20 +158,22 @@ def _lowered(policy: Policy, limits: Limits, facts: Facts) -> Plan:
 
 _ALWAYS: Final = (
     *(lib.SN_HELD_USER, lib.SN_HELD_MOUNT, lib.SN_HELD_PID, lib.SN_HELD_IPC, lib.SN_HELD_UTS, lib.SN_HELD_NET),
-    *(lib.SN_HELD_ROOT, lib.SN_HELD_PROC, lib.SN_HELD_CAPS, lib.SN_HELD_NO_NEW_PRIVS, lib.SN_HELD_SECUREBITS),
+    *(lib.SN_HELD_ROOT, lib.SN_HELD_CAPS, lib.SN_HELD_NO_NEW_PRIVS, lib.SN_HELD_SECUREBITS),
     *(lib.SN_HELD_RLIMITS, lib.SN_HELD_SESSION, lib.SN_HELD_FDS),
 )
 
 
-def _held(policy: Policy, features: Features, facts: Facts, rung: Rung) -> int:
+def _held(features: Features, facts: Facts, rung: Rung, plan: Plan) -> int:
     asked = {
         lib.SN_HELD_CGROUP_NS: features.works(Feature.CGROUPNS),
         lib.SN_HELD_KEYRING: features.works(Feature.KEYRING),
-        lib.SN_HELD_PROC_SUBSET: not features.works(Feature.PROC),
+        lib.SN_HELD_PROC: features.has_proc,
+        lib.SN_HELD_PROC_SUBSET: features.has_proc and not features.works(Feature.PROC),
         lib.SN_HELD_NO_GROUPS: facts.drops_groups,
         lib.SN_HELD_GROUP: rung is Rung.FULL,
         lib.SN_HELD_SECCOMP: facts.seccomp is not None,
         lib.SN_HELD_LISTENER: facts.seccomp is not None and features.works(Feature.LISTENER),
         lib.SN_HELD_EXPLAIN: facts.explain is not None,
+        lib.SN_HELD_LANDLOCK: plan.landlock is not None,
     }
     return sum(_ALWAYS) | sum(bit for bit, holds in asked.items() if holds)

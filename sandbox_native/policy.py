@@ -133,9 +133,31 @@ class Policy:
         policy_conflicts.check_together(self)
 
     @classmethod
-    def strict(cls, **given: Unpack[PolicyFields]) -> Self:
-        """The default, for programs that nobody trusts: every layer that there is."""
+    def strict(cls, *, python: Path | None = None, **given: Unpack[PolicyFields]) -> Self:
+        """The default, for programs that nobody trusts: every layer that there is.
+
+        `python`: an interpreter, such as sys.executable: what it needs beside the system's directories is readable (the
+        prefixes of a virtual environment, of pyenv or of conda, libraries of its extension modules), and its directory comes
+        first in PATH. Paths of an editable installation are not followed.
+        """
+        if python is not None:
+            from sandbox_native.minimal import python_fields
+
+            given = python_fields(python, given)
         return cls._of("strict", given)
+
+    @classmethod
+    def minimal_for(cls, program: Path, *, extra: Iterable[Path] = (), **given: Unpack[PolicyFields]) -> Self:
+        """As `strict` with the smallest root in which a program runs, instead of the system's: its `closure`, and what `extra`
+        and the other fields add.
+
+        `program`: a name in the standard directories, or a path. `extra`: more programs, with what each needs, and directories
+        and files that are shown as they are. What the program opens or starts by name at run time is not found: a shell
+        starts no other program unless `extra` names it.
+        """
+        from sandbox_native.minimal import minimal_fields
+
+        return cls._of("strict", minimal_fields(program, extra, given))
 
     @classmethod
     def light(cls, **given: Unpack[PolicyFields]) -> Self:

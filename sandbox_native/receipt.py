@@ -13,8 +13,10 @@ from sandbox_native._native import lib
 from sandbox_native.limits import Limits
 from sandbox_native.plan import INSIDE_UID, Plan
 from sandbox_native.policy import Policy, Rung
+from sandbox_native.receipt_paths import NOTHING, Brought, path_layers
 from sandbox_native.request import rlimits
 from sandbox_native.result import Enforcement, Layer
+from sandbox_native.shown import Shown
 from sandbox_native.verdict import ReportData
 
 _SAMPLED: Final = "may be passed between two samples; memory that waits in sockets is not counted"
@@ -31,12 +33,13 @@ class Ground:
     group: str  # which control group serves, or why none does
     swap_limited: bool
     rlimit_counts: bool  # RLIMIT_NPROC counts the box's processes, since no group does
+    shown: tuple[Shown, ...] = ()
+    landlock_abi: int = 0  # 0: this kernel has none
 
 
-# Each run's own steps: layer, mechanism, bit.
-_STEPS: Final = (
+# Each run's own steps: layer, mechanism, bit. The first ones are namespaces' work.
+_OF_NAMESPACES: Final = (
     ("user", "user namespace", lib.SN_HELD_USER),
-    ("groups", "no supplementary groups", lib.SN_HELD_NO_GROUPS),
     ("mount", "mount namespace", lib.SN_HELD_MOUNT),
     ("root", "root of its own, by pivot_root", lib.SN_HELD_ROOT),
     ("pid", "pid namespace", lib.SN_HELD_PID),
@@ -45,6 +48,9 @@ _STEPS: Final = (
     ("uts", "uts namespace", lib.SN_HELD_UTS),
     ("net", "network namespace", lib.SN_HELD_NET),
     ("cgroup_namespace", "cgroup namespace", lib.SN_HELD_CGROUP_NS),
+)
+_STEPS: Final = (
+    ("groups", "no supplementary groups", lib.SN_HELD_NO_GROUPS),
     ("capabilities", "all five sets empty", lib.SN_HELD_CAPS),
     ("no_new_privs", "PR_SET_NO_NEW_PRIVS", lib.SN_HELD_NO_NEW_PRIVS),
     ("securebits", "securebits, locked", lib.SN_HELD_SECUREBITS),
@@ -65,30 +71,58 @@ class Receipts:
     def policy(self) -> Policy:
         return self._ground.policy
 
-    def of(self, report: ReportData, limits: Limits) -> Enforcement:
-        key = (report.held, report.rlimits_kept, limits if report.rlimits_kept else None, limits.cpus, limits.cpu_seconds is None)
+    def of(self, report: ReportData, limits: Limits, brought: Brought = NOTHING) -> Enforcement:
+        """`brought`: the host directory that this run shows as its workspace, if it shows one."""
+        kept = limits if report.rlimits_kept else None
+        key = (report.held, report.rlimits_kept, kept, limits.cpus, limits.cpu_seconds is None, brought)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            found = self._known[key] = Enforcement(rung=self._ground.rung, layers=tuple(_layers(self._ground, report, limits)))
+            layers = tuple(_layers(self._ground, report, limits, brought))
+            found = self._known[key] = Enforcement(rung=self._ground.rung, layers=layers)
         return found
 
 
-def _layers(ground: Ground, report: ReportData, limits: Limits) -> Iterator[Layer]:
-    held = report.held
-    for name, mechanism, bit in _STEPS:
+def _layers(ground: Ground, report: ReportData, limits: Limits, brought: Brought) -> Iterator[Layer]:
+    held, bare = report.held, ground.rung is Rung.LANDLOCK
+    if bare:
+        yield from _without_namespaces(ground, held)
+    for name, mechanism, bit in (*(() if bare else _OF_NAMESPACES), *_STEPS):
         yield Layer(name=name, mechanism=mechanism, held=bool(held & bit), detail=_detail(ground, name, held))
     yield _seccomp(ground, held)
-    yield Layer(name="landlock", mechanism="Landlock", held=None, detail="not requested by this policy")
+    yield _landlock(ground, held)
+    yield from path_layers(ground.policy, ground.shown, held, brought)
+    asked = ground.plan.explain is not None
+    yield Layer(name="explain", mechanism="seccomp notification", held=bool(held & lib.SN_HELD_EXPLAIN) if asked else None)
     yield _rlimits(ground, report, limits)
     yield from _consumption(ground, held, limits)
+
+
+def _without_namespaces(ground: Ground, held: int) -> Iterator[Layer]:
+    """What takes the place of each namespace, or that nothing does."""
+    landlock, filtered = bool(held & lib.SN_HELD_LANDLOCK), bool(held & lib.SN_HELD_SECCOMP)
+    scoped = landlock and ground.plan.landlock is not None and bool(ground.plan.landlock.scoped)
+    here = f"uid {ground.plan.identity.box_uid}, the caller's own"
+    yield Layer(name="user", mechanism="none", held=False, detail=here)
+    yield Layer(
+        name="mount", mechanism="none", held=False, detail="the host's names are there; Landlock says which can be opened"
+    )
+    yield Layer(name="pid", mechanism="Landlock: no signal leaves the tree", held=scoped, detail="the host's pids are seen")
+    yield Layer(name="tree", mechanism="subreaper and process descriptors", held=bool(held & lib.SN_HELD_SUBREAPER))
+    yield Layer(
+        name="net", mechanism="system call filter: no sockets", held=filtered, detail="the host's interfaces can be listed"
+    )
+    yield Layer(name="ipc", mechanism="system call filter", held=filtered)
+    yield Layer(name="uts", mechanism="none", held=False, detail="the host's name is read")
 
 
 def _detail(ground: Ground, name: str, held: int) -> str:
     identity = ground.plan.identity
     if name == "user":
         return f"uid {INSIDE_UID} inside, {identity.box_uid} on the host"
+    if name == "proc" and not held & lib.SN_HELD_PROC:
+        return "there is none: a new one was refused here"
     if name == "proc":
         if held & lib.SN_HELD_PROC_SUBSET:
             return "processes only: a full one was refused here"
@@ -106,6 +140,15 @@ def _seccomp(ground: Ground, held: int) -> Layer:
     listener = "" if held & lib.SN_HELD_LISTENER else "; what it ends looks like a SIGSYS here"
     detail = f"allowlist, {len(code) // 8} instructions{listener}"
     return Layer(name="seccomp", mechanism="system call filter", held=bool(held & lib.SN_HELD_SECCOMP), detail=detail)
+
+
+def _landlock(ground: Ground, held: int) -> Layer:
+    ruleset, abi = ground.plan.landlock, ground.landlock_abi
+    if ruleset is None:
+        return Layer(name="landlock", mechanism="Landlock", held=None, detail="none on this kernel" if not abi else f"ABI {abi}")
+    scoped = "; abstract sockets and signals stay inside" if ruleset.scoped else ""
+    detail = f"ABI {abi}, {len(ruleset.rules)} rules{scoped}"
+    return Layer(name="landlock", mechanism="Landlock", held=bool(held & lib.SN_HELD_LANDLOCK), detail=detail)
 
 
 def _rlimits(ground: Ground, report: ReportData, limits: Limits) -> Layer:

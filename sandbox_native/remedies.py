@@ -43,6 +43,7 @@ LOST: Final[Mapping[Feature, str]] = {
 
 _SINCE: Final[Mapping[Feature, str]] = {
     Feature.USERNS: "3.8 with CONFIG_USER_NS",
+    Feature.MOUNT: "5.2",
     Feature.NETNS: "3.8 with CONFIG_NET_NS",
     Feature.PROC_SUBSET: "5.8",
     Feature.SECCOMP: "3.17 with CONFIG_SECCOMP_FILTER",
@@ -62,6 +63,7 @@ _SINCE: Final[Mapping[Feature, str]] = {
 
 OF_ROOT: Final = frozenset({Feature.RESOURCE, Feature.IDMAP})  # a plain user's box does without
 _NAMESPACES: Final = frozenset({Feature.USERNS, Feature.MOUNT, Feature.NETNS, Feature.CGROUPNS})
+_REFUSED: Final = (errno.EPERM, errno.EACCES, errno.ENOSPC)
 _CONTAINER: Final = "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
 _CONTAINER_PROC: Final = "start the container with --security-opt systempaths=unconfined (podman: --security-opt unmask=ALL)"
 
@@ -100,8 +102,8 @@ def remedy(feature: Feature, error: int, machine: Machine) -> str:
     """A command, or what to change; empty where nothing needs to be done."""
     if error == 0 or (feature in OF_ROOT and not machine.root):
         return ""
-    if error in (errno.EPERM, errno.EACCES, errno.ENOSPC) and feature in _NAMESPACES:
-        return _namespaces(error, machine)
+    if error in _REFUSED and feature in _NAMESPACES:
+        return _switched_off(error, machine)[1]
     if feature is Feature.RESOURCE:
         return "start the container with --cap-add SYS_RESOURCE" if machine.container else ""
     if feature in (Feature.PROC, Feature.PROC_SUBSET) and error in (errno.EPERM, errno.EACCES):
@@ -115,17 +117,23 @@ def remedy(feature: Feature, error: int, machine: Machine) -> str:
     return ""
 
 
-def _namespaces(error: int, machine: Machine) -> str:
-    """The switches that distributions have, most specific first; a container's own filter last."""
+def cause(feature: Feature, error: int, machine: Machine) -> str:
+    """The switch that refuses it, where that can be told; else empty."""
+    return _switched_off(error, machine)[0] if feature in _NAMESPACES and error in _REFUSED else ""
+
+
+def _switched_off(error: int, machine: Machine) -> tuple[str, str]:
+    """What refuses namespaces, and how it is undone: the switches that distributions have, most specific first; a container's own
+    filter last."""
     if machine.max_user_namespaces == 0 or error == errno.ENOSPC:
-        return "sudo sysctl -w user.max_user_namespaces=15000"
+        return "sysctl user.max_user_namespaces permits no more", "sudo sysctl -w user.max_user_namespaces=15000"
     if not machine.root and machine.unprivileged_userns_clone == 0:
-        return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+        return "sysctl kernel.unprivileged_userns_clone is 0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"
     if not machine.root and machine.apparmor_restricts_userns == 1:
-        return _apparmor(machine.launcher)
-    if machine.container:
-        return _CONTAINER
-    return "a security module or a seccomp filter refuses them: run outside of it"
+        # A user namespace can be made all the same: then writing its maps and every mount in it are refused.
+        why = "AppArmor leaves user namespaces without privileges: sysctl kernel.apparmor_restrict_unprivileged_userns is 1"
+        return why, _apparmor(machine.launcher)
+    return "", _CONTAINER if machine.container else "a security module or a seccomp filter refuses them: run outside of it"
 
 
 def _apparmor(launcher: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -23,6 +23,7 @@ _MAX_STRINGS: Final = 6 << 20
 _STAGE_EXEC: Final = next(number for number, name in STAGES.items() if name == "exec")
 _KEPT: Final = 64  # bodies that an encoder remembers, each of at most
 _KEPT_BYTES: Final = 64 << 10
+_KEPT_PROGRAMS: Final = 256
 _FILE: Final = struct.Struct("=QII")  # struct sn_file
 _ALIGN: Final = 8
 _SIGNALS: Final = 1024  # waiting signals and POSIX timers
@@ -80,6 +81,7 @@ class Encoder:
         self._environment = environment or Environment()
         self._finder, self._host = finder, host or {}
         self._known: dict[object, Body] = {}
+        self._programs: dict[object, Program] = {}
 
     def body(
         self,
@@ -92,7 +94,7 @@ class Encoder:
     ) -> Body:
         """PolicyError for arguments that no process can have, ExecError for a program that is not there or not to be run, or
         more of arguments than the kernel takes (E2BIG). What is remembered holds no secret."""
-        words = _words(argv)
+        words = words_of(argv)
         if env is not None and not isinstance(env, Mapping):
             raise PolicyError("not a mapping", field="env", value=env, remedy="give {'NAME': 'value'}")
         entries = () if secrets is None else self._environment.secrets(secrets, env)
@@ -109,6 +111,7 @@ class Encoder:
     def forget(self) -> None:
         """What is remembered does not hold any more."""
         self._known.clear()
+        self._programs.clear()
 
     def _plain(
         self,
@@ -123,18 +126,31 @@ class Encoder:
             plain = self._known.get(key)
         except TypeError:  # an argument that cannot be hashed is none that can be encoded: _text says which
             plain = None
-        if plain is None or (plain.found is not None and not plain.found.unchanged()):
-            plain = _strings(words, self._environment.of(env, inherited), cwd, workspace, self._finder)
-            if len(plain.data) <= _KEPT_BYTES:
-                if len(self._known) >= _KEPT:
-                    self._known.clear()
-                self._known[key] = replace(plain, found=None) if plain.found is not None and plain.found.by_run else plain
-        elif plain.found is None and self._finder is not None and workspace is not None:
-            return replace(plain, found=self._finder.find(plain.program, cwd or WORKSPACE, workspace))
-        return plain
+        if plain is not None and (plain.found is None or plain.found.unchanged()):
+            if plain.found is not None or self._finder is None:
+                return plain
+            return replace(plain, found=self._find(plain.program, cwd, workspace))  # its program lies in the workspace
+        body = _strings(words, self._environment.of(env, inherited), cwd, lambda program: self._find(program, cwd, workspace))
+        if len(body.data) <= _KEPT_BYTES:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[key] = replace(body, found=None) if body.found is not None and body.found.by_run else body
+        return body
+
+    def _find(self, program: str, cwd: str | None, workspace: str | None) -> Program | None:
+        if self._finder is None:
+            return None
+        key = (program, cwd, workspace)
+        found = self._programs.get(key)
+        if found is None or not found.unchanged():
+            if len(self._programs) >= _KEPT_PROGRAMS:
+                self._programs.clear()
+            found = self._programs[key] = self._finder.find(program, cwd or WORKSPACE, workspace)
+        return found
 
 
-def _words(argv: Sequence[Argument]) -> tuple[Argument, ...]:
+def words_of(argv: Sequence[Argument]) -> tuple[Argument, ...]:
+    """The arguments as they are now. PolicyError for what is no list."""
     if isinstance(argv, (str, bytes)):
         raise PolicyError("one string", field="argv", value=argv, remedy="give a list of arguments")
     try:
@@ -150,7 +166,7 @@ def _path(word: Argument) -> Argument:
 
 
 def _strings(
-    argv: tuple[object, ...], environment: Mapping[str, str], cwd: str | None, workspace: str | None, finder: Finder | None
+    argv: tuple[object, ...], environment: Mapping[str, str], cwd: str | None, find: Callable[[str], Program | None]
 ) -> Body:
     if not argv:
         raise PolicyError("empty", field="argv", value=argv, remedy="give the program as its first element")
@@ -158,21 +174,23 @@ def _strings(
     if not words[0]:
         raise PolicyError("empty", field="argv[0]", value=argv[0], remedy="name the program")
     pairs = [_text(f"{name}={value}", "env") for name, value in environment.items()]
-    program = words[0].decode("utf-8", "surrogateescape")
+    program, path = words[0].decode("utf-8", "surrogateescape"), environment["PATH"]
     _check_size(program, words, pairs)
-    found = None if finder is None else finder.find(program, cwd or WORKSPACE, workspace)
-    tried = candidates(program, environment["PATH"]) if found is None else [found.path]
-    parts = [_text(cwd or WORKSPACE, "cwd"), *(_text(path, "argv[0]") for path in tried), *words, *pairs]
-    body = b"\0".join(parts) + b"\0"
-    return Body(body, program, len(tried), len(words), len(pairs), environment["PATH"], found=found)
+    found = find(program)
+    tried = [_text(one, "argv[0]") for one in (candidates(program, path) if found is None else [found.path])]
+    data = _joined([_text(cwd or WORKSPACE, "cwd"), *tried, *words, *pairs])
+    return Body(data, program, len(tried), len(words), len(pairs), path, found=found)
+
+
+def _joined(strings: Sequence[bytes]) -> bytes:
+    return b"\0".join(strings) + b"\0"
 
 
 def _with_secrets(body: Body, secrets: Sequence[str]) -> Body:
     """Behind the rest of the environment, which ends the strings."""
     entries = [_text(entry, "secrets", shown=HIDDEN) for entry in secrets]
     _check_size(body.program, [body.data], entries)
-    data = body.data + b"".join(entry + b"\0" for entry in entries)
-    return replace(body, data=data, envc=body.envc + len(entries))
+    return replace(body, data=body.data + _joined(entries), envc=body.envc + len(entries))
 
 
 def _check_size(program: str, *parts: Sequence[bytes]) -> None:
@@ -193,7 +211,9 @@ def _text(value: object, what: str, shown: object = None) -> bytes:
     if not isinstance(value, bytes):
         raise PolicyError("not text", field=what, value=shown or value, remedy="give str, bytes or a path")
     if b"\0" in value:
-        raise PolicyError("holds a NUL byte", field=what, value=shown or value, remedy="none can: pass such data by stdin= or files=")
+        raise PolicyError(
+            "holds a NUL byte", field=what, value=shown or value, remedy="none can: pass such data by stdin= or files="
+        )
     return value
 
 

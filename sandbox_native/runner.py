@@ -35,6 +35,7 @@ def run(
     files: Mapping[str, bytes] | None = None,
     collect: Iterable[str] = (),
     merge_stderr: bool = False,
+    commit: bool = True,
 ) -> Result:
     """Runs a program in a box of its own and waits for its end; arguments, result and errors as in `Sandbox.run`.
 
@@ -53,6 +54,7 @@ def run(
             files=files,
             collect=collect,
             merge_stderr=merge_stderr,
+            commit=commit,
         )
 
 

@@ -9,6 +9,7 @@ import errno
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -23,7 +24,7 @@ from sandbox_native.executables import ExecutableResolver
 from sandbox_native.limits import Limits
 from sandbox_native.policy import Policy
 from sandbox_native.process import Process
-from sandbox_native.request import Argument, Encoder
+from sandbox_native.request import Argument, Encoder, words_of
 from sandbox_native.result import Result
 from sandbox_native.stdin import NOTHING, Input, open_source
 
@@ -75,6 +76,7 @@ class Sandbox:
         files: Mapping[str, bytes] | None = None,
         collect: Iterable[str] = (),
         merge_stderr: bool = False,
+        commit: bool = True,
     ) -> Result:
         """Runs a program in a box of its own and waits for its end.
 
@@ -88,12 +90,15 @@ class Sandbox:
           does, else 0644.
         - `collect`: names and patterns of files in the workspace that come back in `Result.files`: `*`, `?` and `[...]` within a
           directory, `**` for any number of directories.
+        - `commit`: with `Writes.COMMIT`, whether what is allowed is committed when the run is over, however it ended; False keeps the
+          changes apart, and `Result.changes` decides.
 
         Whatever the guest does is in the Result. `PolicyError`: an argument makes no sense. `ExecError`: the program is
         missing, not executable, set-id, for another machine, or has a bad interpreter. `SetupError`: something of ours failed.
         On return, also by an exception (KeyboardInterrupt), every process of the run is dead and reaped.
         """
-        job = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr)
+        argv = words_of(argv)
+        job = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr, commit)
         if stdin is not None:
             job.stdin = open_source(stdin)
         try:
@@ -103,9 +108,8 @@ class Sandbox:
                 raise
             # The program was replaced between our look at it and the box's.
             self._encoder.forget()
-            again = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr)
-            again.stdin = job.stdin
-            return self._backend.run(again)
+            job.body = self._encoder.body(argv, env, job.cwd or None, job.files, secrets, job.workspace)
+            return self._backend.run(job)
         finally:
             job.stdin.close()
 
@@ -122,16 +126,20 @@ class Sandbox:
         files: Mapping[str, bytes] | None = None,
         collect: Iterable[str] = (),
         merge_stderr: bool = False,
+        commit: bool = True,
     ) -> Process:
         """Starts a program as `run` does and returns at once. With stdin=None, `Process.stdin` is there to write to.
 
         Errors as in `run`; what goes wrong after the start comes with the first use of the Process.
         """
-        job = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr)
+        job = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr, commit)
         source = job.stdin = open_source(stdin)
         job.pipe_stdin = source.is_nothing
         try:
-            return Process(self._backend.start(job), source)
+            box = self._backend.start(job)
+            if secrets:
+                job.body = replace(job.body, data=b"")  # the Process outlives the run, and has the job
+            return Process(box, source)
         except BaseException:
             source.close()
             raise
@@ -147,6 +155,7 @@ class Sandbox:
         files: Mapping[str, bytes] | None,
         collect: Iterable[str],
         merge_stderr: bool,
+        commit: bool,
     ) -> Job:
         if self._closed:
             raise PolicyError("this Sandbox is closed", remedy="make a new one")
@@ -162,6 +171,7 @@ class Sandbox:
             stdin=NOTHING,
             merge_stderr=bool(merge_stderr),
             workspace=shown,
+            commit=bool(commit),
             collect=collecting.parse(wanted) if wanted else None,
             cwd=where or "",
             files=placed,

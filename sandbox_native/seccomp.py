@@ -14,11 +14,12 @@ already placed, and where it is out of reach a copy (of a return) or a long jump
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from sandbox_native.syscalls import ABSENT, ALLOW, ALLOWED, CHECKED, ENOSYS, EPERM, IGNORE, Step
+from sandbox_native.syscall_checks import ALLOW, ENOSYS, EPERM, IGNORE, INIT, Step
+from sandbox_native.syscalls import ABSENT, WITH_PATHS, checks, permitted
 
 RET_KILL_PROCESS: Final = 0x80000000
 RET_ERRNO: Final = 0x00050000
@@ -33,6 +34,7 @@ _NUMBERS: Final = 1 << 32
 _NR_AT, _ARCH_AT, _ARGS_AT = 0, 4, 16  # struct seccomp_data
 _LOAD, _AND, _JUMP, _JEQ, _JGE, _RETURN = 0x20, 0x54, 0x05, 0x15, 0x35, 0x06  # of <linux/bpf_common.h>
 _REACH: Final = 255
+_NOTHING: Final[Mapping[str, Sequence[Step]]] = {}
 _NOT_CALLS: Final = frozenset({"syscalls", "arch_specific_syscall"})  # __NR_ macros that count or mark
 
 
@@ -62,25 +64,55 @@ _Node: TypeAlias = _Return | _Change | _Branch
 _Range: TypeAlias = tuple[int, _Node]  # from this value up to the next range
 
 
-def filter_bytes(numbers: Mapping[str, int], arch: int, *, end_action: int = RET_KILL_PROCESS) -> bytes:
+def filter_bytes(
+    numbers: Mapping[str, int],
+    arch: int,
+    *,
+    end_action: int = RET_KILL_PROCESS,
+    groups: Iterable[str] = (),
+    instead: Mapping[str, Sequence[Step]] = _NOTHING,
+) -> bytes:
     """The strict filter for calls named and numbered by `numbers`, an array of struct sock_filter.
 
     `arch` is the native AUDIT_ARCH_*. `end_action` is what a call through another architecture's entry gets (int 0x80 and
-    x32 included): RET_USER_NOTIF where init listens, which then ends the tree, else RET_KILL_PROCESS. Raises ValueError for
-    an architecture that is not x86_64 or aarch64 (the tables count arguments as those do), for numbers out of range and for
-    another `end_action`.
+    x32 included): RET_USER_NOTIF where init listens, which then ends the tree, else RET_KILL_PROCESS. `groups` of
+    syscalls.OPTIONAL are permitted in addition; `instead` has steps by which calls are checked in place of all that. Raises
+    ValueError for an architecture that is not x86_64 or aarch64 (the tables count arguments as those do), for numbers out of
+    range and for another `end_action`; KeyError for an unknown group.
     """
-    if arch not in (AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64):
-        raise ValueError(f"no filter for architecture {arch:#x}: only x86_64 and aarch64 are known")
     if end_action not in (RET_USER_NOTIF, RET_KILL_PROCESS):
         raise ValueError(f"{end_action:#x} does not end a guest")
-    ends = _Return(end_action)
-    calls = {number: _answer(name) for name, number in numbers.items() if name not in _NOT_CALLS}
+    answers = _Answers(groups, instead)
+    return _program(numbers, arch, answers.of, _Return(end_action), _errno(ENOSYS))
+
+
+def asking_bytes(numbers: Mapping[str, int], arch: int, *, groups: Iterable[str] = (), refuses: bool = True) -> bytes:
+    """The filter that explains: it asks its listener wherever the strict one with these groups refuses a call or ends the guest,
+    and for every permitted call with a path. With `refuses` false only for these. Raises as `filter_bytes`."""
+    answers = _Answers(groups)
+
+    def of(name: str) -> _Node:
+        permits = _check(WITH_PATHS[name], _Return(RET_USER_NOTIF)) if name in WITH_PATHS else _Return(RET_ALLOW)
+        return _asked(answers.of(name), permits) if refuses else permits
+
+    other = _Return(RET_USER_NOTIF if refuses else RET_ALLOW)
+    return _program(numbers, arch, of, other, other.action)
+
+
+def allowing_bytes() -> bytes:
+    """A filter that permits everything: what explains the calls of a policy that has none."""
+    return _Layout().program(_Return(RET_ALLOW))
+
+
+def _program(numbers: Mapping[str, int], arch: int, answer: Callable[[str], _Node], ends: _Return, unknown: int) -> bytes:
+    if arch not in (AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64):
+        raise ValueError(f"no filter for architecture {arch:#x}: only x86_64 and aarch64 are known")
+    calls = {number: answer(name) for name, number in numbers.items() if name not in _NOT_CALLS}
     if not calls or min(calls) < 0 or max(calls) >= X32_BIT:
         raise ValueError("call numbers must be between 0 and 2**30, and there must be some")
-    answers = list(_spread(calls, _Return(_errno(ENOSYS))))
+    answers = list(_spread(calls, _Return(unknown)))
     if arch == AUDIT_ARCH_X86_64:
-        answers += _x32(ends, _Return(_errno(ENOSYS)))
+        answers += _x32(ends, _Return(unknown))
     native = _Change(_LOAD, _NR_AT, _halve(_merge(answers)))
     return _Layout().program(_Change(_LOAD, _ARCH_AT, _Branch(_JEQ, arch, native, ends)))
 
@@ -94,29 +126,46 @@ def _errno(number: int) -> int:
     return RET_ERRNO | number
 
 
-def _outcome(outcome: int) -> _Return:
-    if outcome == ALLOW:
-        return _Return(RET_ALLOW)
+def _outcome(outcome: int) -> _Node:
+    if outcome in (ALLOW, INIT):
+        return _Return(RET_ALLOW if outcome == ALLOW else RET_USER_NOTIF)
     return _Return(_errno(0 if outcome == IGNORE else outcome))  # errno 0: the call answers 0
 
 
-def _answer(name: str) -> _Node:
-    if name in CHECKED:
-        return _check(CHECKED[name])
-    if name in ALLOWED:
-        return _Return(RET_ALLOW)
-    return _Return(_errno(ENOSYS if name in ABSENT else EPERM))
+class _Answers:
+    """What each call is answered with, by its name."""
+
+    def __init__(self, groups: Iterable[str] = (), instead: Mapping[str, Sequence[Step]] = _NOTHING) -> None:
+        chosen = tuple(groups)
+        self._permitted, self._checks = permitted(chosen), {**checks(chosen), **instead}
+
+    def of(self, name: str) -> _Node:
+        if name in self._checks:
+            return _check(self._checks[name], _Return(RET_ALLOW))
+        if name in self._permitted:
+            return _Return(RET_ALLOW)
+        return _Return(_errno(ENOSYS if name in ABSENT else EPERM))
 
 
-def _check(steps: Sequence[Step]) -> _Node:
-    node: _Node = _Return(RET_ALLOW)
+def _asked(node: _Node, permits: _Node) -> _Node:
+    """The same questions; what permits is `permits`, and what refuses asks."""
+    if isinstance(node, _Change):
+        return _Change(node.code, node.operand, _asked(node.then, permits))
+    if isinstance(node, _Branch):
+        return _Branch(node.code, node.operand, _asked(node.yes, permits), _asked(node.no, permits))
+    if node.action == RET_ALLOW:
+        return permits
+    return node if node.action == _errno(0) else _Return(RET_USER_NOTIF)
+
+
+def _check(steps: Sequence[Step], node: _Node) -> _Node:
     for step in reversed(steps):
         node = _test(step, node)
     return node
 
 
 def _test(step: Step, otherwise: _Node) -> _Node:
-    applies: _Node = _outcome(step.outcome)
+    applies = _check(step.then, _Return(RET_ALLOW)) if step.then else _outcome(step.outcome)
     inside, outside = (otherwise, applies) if step.unless else (applies, otherwise)
     found = _halve(_merge(_spread(dict.fromkeys(step.values, inside), outside)))
     if step.mask != 0xFFFFFFFF:

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
+from sandbox_native.denials import Denial
 from sandbox_native.rules import Access
 
 Kind = Literal["bind", "overlay", "dir", "link", "guard", "mask"]
+
+# Directories of /etc that installed programs reach by links out of /usr (Debian's java, python and perl packages; the crypto
+# policy and certificates of Fedora's). All are readable by everybody on the host. Trailing * is a prefix.
+SHARED_ETC: Final = (
+    "/etc/alternatives",
+    "/etc/ssl/certs",
+    "/etc/pki/tls/certs",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/pki/java",
+    "/etc/crypto-policies",
+    "/etc/java-*",
+    "/etc/python3*",
+    "/etc/perl",
+)
+# Files copied by content, so that a link or a later change on the host plays no part.
+COPIED_ETC: Final = (
+    "/etc/localtime",
+    "/etc/ld.so.cache",
+    "/etc/ld-musl-*",
+    "/etc/ssl/openssl.cnf",
+    "/etc/services",
+    "/etc/protocols",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +65,7 @@ class HostTree:
     files: Mapping[str, bytes] = field(default_factory=dict)  # of COPIED_ETC
     proc: frozenset[str] = frozenset()  # of the masked names, those that are there
     shown: tuple[Shown, ...] = ()  # the policy's, in the order in which they are mounted: what lies around others first
+    left_out: tuple[str, ...] = ()  # host paths beneath what is shown that are not: file systems of the kernel's, and what cannot be read
+    absent: tuple[str, ...] = ()  # hidden paths that are not there: nothing covers them
+    changeable: tuple[str, ...] = ()  # links in writable roots on the way to a denied name: nothing can be mounted on one
+    denials: tuple[Denial, ...] = ()  # hard links, where they are to be reported

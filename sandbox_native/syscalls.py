@@ -4,25 +4,19 @@ seccomp.py compiles this into the filter; nothing here touches the operating sys
 architecture that has it; the numbers come from the build's headers. What is in no table here is known to the headers and
 refused (EPERM), or unknown to them and absent (ENOSYS), so a call of a later kernel is closed until it gets a line here.
 
-Numbers are Linux's own, written out: this module is imported on other systems too, where `errno` and `socket` differ.
+What depends on arguments is in syscall_checks.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-EPERM: Final = 1
-EINVAL: Final = 22
-ENOSYS: Final = 38
-EPROTONOSUPPORT: Final = 93
-ESOCKTNOSUPPORT: Final = 94
-EAFNOSUPPORT: Final = 97
-# A step's outcomes that are no errno.
-ALLOW: Final = 0
-IGNORE: Final = -1  # the caller is told that it worked, and nothing is done
+from sandbox_native.syscall_checks import ALLOW, ENOSYS, EPERM, EPROTONOSUPPORT, Step, among, unless
+from sandbox_native.syscall_checks import CHECKED as CHECKED
+from sandbox_native.syscall_checks import PRCTL_OPTIONS as PRCTL_OPTIONS
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -82,153 +76,6 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 ABSENT: Final = frozenset({"clone3", "openat2"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One test of an argument; `outcome` (ALLOW, IGNORE or an errno) ends the check when it applies.
-
-    It applies when the argument's low 32 bits (with `high` the upper 32 bits), and-ed with `mask`, are in `values`
-    (with `unless`: are not). The half is chosen by what the kernel reads: an int parameter is its low half,
-    whatever the guest put above.
-    """
-
-    arg: int
-    values: frozenset[int]
-    outcome: int
-    mask: int = 0xFFFFFFFF
-    high: bool = False
-    unless: bool = False
-
-
-def _among(arg: int, *values: int, outcome: int = EPERM, mask: int = 0xFFFFFFFF) -> Step:
-    return Step(arg=arg, values=frozenset(values), outcome=outcome, mask=mask)
-
-
-def _unless(arg: int, *values: int, outcome: int = EPERM, mask: int = 0xFFFFFFFF, high: bool = False) -> Step:
-    return Step(arg=arg, values=frozenset(values), outcome=outcome, mask=mask, high=high, unless=True)
-
-
-# CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
-NEW_NAMESPACE: Final = 0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
-_UNSHARE: Final = 0x200 | 0x400 | 0x40000  # CLONE_FS, CLONE_FILES, CLONE_SYSVSEM
-
-_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
-_SOCK_STREAM, _SOCK_DGRAM, _SOCK_RAW, _SOCK_PACKET = 1, 2, 3, 10
-# TCP and UDP only: another protocol would load its module (SCTP, DCCP, MPTCP, SMC, …). AF_INET with SOCK_PACKET is an
-# AF_PACKET socket in disguise. The answers are those of a kernel that has not got it.
-_SOCKET: Final = (
-    _among(0, _AF_UNIX, outcome=ALLOW),
-    _unless(0, _AF_INET, _AF_INET6, outcome=EAFNOSUPPORT),
-    _among(1, _SOCK_RAW, _SOCK_PACKET, mask=0xF),
-    _unless(1, _SOCK_STREAM, _SOCK_DGRAM, mask=0xF, outcome=ESOCKTNOSUPPORT),
-    _unless(2, 0, 6, 17, outcome=EPROTONOSUPPORT),
-)
-
-# A file in a host workspace belongs to the caller on disk, who may be root: it must not become set-user-ID or set-group-ID.
-_SET_ID: Final = 0o6000
-_CREATES: Final = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE: without them the mode is whatever the register held
-
-
-def _no_set_id(mode: int) -> Step:
-    return _unless(mode, 0, mask=_SET_ID)
-
-
-def _open(flags: int) -> tuple[Step, ...]:
-    return _among(flags, 0, mask=_CREATES, outcome=ALLOW), _no_set_id(flags + 1)
-
-
-def _make_node(mode: int) -> tuple[Step, ...]:
-    # Regular (0 too), FIFO, socket. A character device 0:0 needs no privilege and is a whiteout to overlayfs.
-    return _unless(mode, 0, 0o100000, 0o010000, 0o140000, mask=0o170000), _no_set_id(mode)
-
-
-# Init is process 1 and has the guest's uid, so these would reach it (the deadline that init keeps could be starved, or its
-# limits lowered until it dies). 0 is the caller itself.
-_NOT_INIT: Final = _among(0, 1)
-# With RLIMIT_CORE at 1 no crash starts a helper of the host's (request.py says why); with another value it would. Programs that
-# lower it to 0 (ssh-agent, gpg, sudo) give up when they may not, so they are told that they did.
-_RLIMIT_CORE: Final = 4
-_SCHED_RESET_ON_FORK: Final = 0x40000000
-_ORDINARY: Final = (0, 3, 5)  # SCHED_OTHER, SCHED_BATCH, SCHED_IDLE: the caller's RLIMIT_RTPRIO may permit more
-
-# prctl: what programs ask for. Anything else is answered with EINVAL, as by a kernel that does not have it, so that callers
-# fall back: SET_SECCOMP (a guest's filter is code for the kernel's JIT), PTRACER, MM, TSC, IO_FLUSHER, SYSCALL_USER_DISPATCH,
-# SCHED_CORE, SPECULATION_CTRL (set), TASK_PERF_EVENTS, MCE_KILL, SECUREBITS (set).
-PRCTL_OPTIONS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        "PR_SET_PDEATHSIG": 1,
-        "PR_GET_PDEATHSIG": 2,
-        "PR_GET_DUMPABLE": 3,
-        "PR_SET_DUMPABLE": 4,
-        "PR_GET_KEEPCAPS": 7,
-        "PR_SET_KEEPCAPS": 8,
-        "PR_SET_NAME": 15,
-        "PR_GET_NAME": 16,
-        "PR_GET_SECCOMP": 21,
-        "PR_CAPBSET_READ": 23,
-        "PR_CAPBSET_DROP": 24,
-        "PR_GET_SECUREBITS": 27,
-        "PR_SET_TIMERSLACK": 29,
-        "PR_GET_TIMERSLACK": 30,
-        "PR_SET_CHILD_SUBREAPER": 36,
-        "PR_GET_CHILD_SUBREAPER": 37,
-        "PR_SET_NO_NEW_PRIVS": 38,
-        "PR_GET_NO_NEW_PRIVS": 39,
-        "PR_GET_TID_ADDRESS": 40,
-        "PR_SET_THP_DISABLE": 41,
-        "PR_GET_THP_DISABLE": 42,
-        "PR_CAP_AMBIENT": 47,
-        "PR_SVE_SET_VL": 50,
-        "PR_SVE_GET_VL": 51,
-        "PR_GET_SPECULATION_CTRL": 52,
-        "PR_PAC_RESET_KEYS": 54,
-        "PR_SET_TAGGED_ADDR_CTRL": 55,
-        "PR_GET_TAGGED_ADDR_CTRL": 56,
-        "PR_PAC_SET_ENABLED_KEYS": 60,
-        "PR_PAC_GET_ENABLED_KEYS": 61,
-        "PR_SME_SET_VL": 63,
-        "PR_SME_GET_VL": 64,
-        "PR_SET_MDWE": 65,
-        "PR_GET_MDWE": 66,
-        "PR_GET_AUXV": 0x41555856,
-        "PR_SET_VMA": 0x53564D41,
-    }
-)
-
-CHECKED: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
-    {
-        # Flags are longs here; no bit of the upper half has a meaning yet. clone's low byte is a signal, none of which is 0x80.
-        "clone": (_unless(0, 0, high=True), _unless(0, 0, mask=NEW_NAMESPACE)),
-        "unshare": (_unless(0, 0, high=True), _unless(0, 0, mask=~_UNSHARE & 0xFFFFFFFF)),
-        "ioctl": (_among(1, 0x5412, 0x541C),),  # TIOCSTI, TIOCLINUX
-        "socket": _SOCKET,
-        "socketpair": _SOCKET,
-        "personality": (_unless(0, 0xFFFFFFFF),),
-        "prctl": (_unless(0, *PRCTL_OPTIONS.values(), outcome=EINVAL),),
-        "open": _open(1),
-        "openat": _open(2),
-        "creat": (_no_set_id(1),),
-        "chmod": (_no_set_id(1),),
-        "fchmod": (_no_set_id(1),),
-        "fchmodat": (_no_set_id(2),),
-        "fchmodat2": (_no_set_id(2),),
-        "mknod": _make_node(1),
-        "mknodat": _make_node(2),
-        "setrlimit": (_among(0, _RLIMIT_CORE, outcome=IGNORE),),
-        "prlimit64": (
-            _NOT_INIT,
-            _unless(1, _RLIMIT_CORE, outcome=ALLOW),
-            _unless(2, 0, outcome=IGNORE),  # a new value; without one it is read
-            _unless(2, 0, outcome=IGNORE, high=True),
-        ),
-        "sched_setaffinity": (_NOT_INIT,),
-        "sched_setparam": (_NOT_INIT,),
-        "sched_setscheduler": (_NOT_INIT, _unless(1, *_ORDINARY, mask=~_SCHED_RESET_ON_FORK & 0xFFFFFFFF)),
-        # PRIO_USER and IOPRIO_WHO_USER mean everybody with the guest's uid, init included.
-        "setpriority": (_among(0, 2), _among(1, 1)),
-        "ioprio_set": (_among(0, 3), _among(1, 1)),
-    }
-)
-
 # Decided against, by reason. The filter does not need this table (a name that is nowhere is refused); tests and readers do.
 REFUSED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -260,4 +107,116 @@ REFUSED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 
+# Permitted calls with paths. Where refused calls are explained these are looked at too, since the kernel may refuse what the path
+# leads to; the steps say when there is none: AT_EMPTY_PATH, for the descriptor itself.
+_AT_EMPTY_PATH: Final = 0x1000
+
+
+_WITH_PATHS: Final = """
+    open openat creat stat lstat access faccessat readlink readlinkat chdir statfs truncate
+    mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink symlinkat mknod mknodat
+    chmod fchmodat fchmodat2 chown lchown utimensat execve execveat connect bind"""
+
+
+def _on_descriptor(flags: int) -> tuple[Step, ...]:
+    return (unless(flags, 0, mask=_AT_EMPTY_PATH, outcome=ALLOW),)
+
+
+WITH_PATHS: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
+    {
+        **dict.fromkeys(_WITH_PATHS.split(), ()),
+        "newfstatat": _on_descriptor(3),
+        "statx": _on_descriptor(2),
+        "faccessat2": _on_descriptor(3),
+        "fchownat": _on_descriptor(4),
+    }
+)
+
 ALLOWED: Final = frozenset(name for calls in GROUPS.values() for name in calls)
+
+
+# ---- what a policy may permit in addition ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """`opens` says what it costs in safety; `calls` are permitted, `checked` are steps that come before those of CHECKED."""
+
+    opens: str
+    calls: tuple[str, ...] = ()
+    checked: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+
+
+_AF_NETLINK, _NETLINK_ROUTE = 16, 0
+_PR_SET_SECCOMP, _PR_SET_PTRACER = 22, 0x59616D61
+_ADDR_NO_RANDOMIZE, _PER_LINUX32 = 0x40000, 8
+
+# Decided against, whatever a policy says: io_uring (its operations pass by every filter), new user namespaces (with their
+# capabilities most of the kernel is in reach), bpf, perf_event_open, userfaultfd (large surfaces), keys (shared by all runs),
+# raw and packet sockets (they need a capability), real-time scheduling (could starve init).
+OPTIONAL: Final[Mapping[str, Group]] = MappingProxyType(
+    {
+        "aio": Group(
+            opens="libaio's asynchronous files; what they take is counted for the whole host (fs.aio-max-nr)",
+            calls=("io_setup", "io_destroy", "io_submit", "io_cancel", "io_getevents", "io_pgetevents"),
+        ),
+        "netlink": Group(
+            opens="NETLINK_ROUTE sockets, to ask for the box's own interfaces and addresses (getifaddrs, ip, node)",
+            checked={"socket": (among(0, _AF_NETLINK, then=(unless(2, _NETLINK_ROUTE, outcome=EPROTONOSUPPORT),)),)},
+        ),
+        "numa": Group(
+            opens="placing its own memory on NUMA nodes, which can fill one that others need",
+            calls=("mbind", "get_mempolicy", "set_mempolicy", "set_mempolicy_home_node"),
+            checked={"move_pages": (unless(0, 0),), "migrate_pages": (unless(0, 0),)},  # only the caller's own
+        ),
+        "personality": Group(
+            opens="addresses that are not random, and uname of a 32-bit machine (setarch, gdb, the thread sanitizer)",
+            checked={
+                "personality": (among(0, *(a | b for a in (0, _ADDR_NO_RANDOMIZE) for b in (0, _PER_LINUX32)), outcome=ALLOW),)
+            },
+        ),
+        "ptrace": Group(
+            opens="debuggers, strace and the leak sanitizer: the box's processes may trace and read one another, but not init",
+            calls=("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "get_robust_list"),
+            checked={"prctl": (among(0, _PR_SET_PTRACER, outcome=ALLOW),)},
+        ),
+        "seccomp": Group(
+            opens="filters of its own on top of ours (browsers, OpenSSH, file): code of the guest's for the kernel's compiler",
+            calls=("seccomp",),
+            checked={"prctl": (among(0, _PR_SET_SECCOMP, outcome=ALLOW),)},
+        ),
+        "sync": Group(opens="flushing all of the host's disks, which everybody on it waits for", calls=("sync", "syncfs")),
+    }
+)
+
+
+def permitted(groups: Iterable[str] = ()) -> frozenset[str]:
+    """The calls that need no check. KeyError for a name that is no group's."""
+    return ALLOWED.union(*(OPTIONAL[name].calls for name in groups))
+
+
+def checks(groups: Iterable[str] = ()) -> Mapping[str, tuple[Step, ...]]:
+    """The steps of each call that is checked. KeyError for a name that is no group's."""
+    found = dict(CHECKED)
+    for name in groups:
+        for call, steps in OPTIONAL[name].checked.items():
+            found[call] = (*steps, *found.get(call, ()))
+    return found
+
+
+def outcome(name: str | None, arguments: Sequence[int], groups: Iterable[str] = ()) -> int:
+    """What a call is answered with: ALLOW, IGNORE or an errno. None: one that the headers do not know."""
+    groups = tuple(groups)
+    steps = checks(groups).get(name or "")
+    if steps is not None:
+        return _first(steps, arguments)
+    if name in permitted(groups):
+        return ALLOW
+    return ENOSYS if name is None or name in ABSENT else EPERM
+
+
+def _first(steps: Sequence[Step], arguments: Sequence[int]) -> int:
+    for step in steps:
+        if step.applies(arguments):
+            return _first(step.then, arguments) if step.then else step.outcome
+    return ALLOW

@@ -16,34 +16,11 @@ from sandbox_native.placing import EMPTY, READ_ONLY, SAFE, Places
 from sandbox_native.plan import INSIDE_UID, Op
 from sandbox_native.policy import Policy, Writes
 from sandbox_native.rules import SYSTEM
-from sandbox_native.shown import HostTree, Shown
+from sandbox_native.shown import COPIED_ETC, SHARED_ETC, HostTree, Shown
 
 __all__ = ["CHANGES", "COPIED_ETC", "SHARED_ETC", "SYSTEM", "HostTree", "Shown", "box_ops", "masked_paths", "template_ops"]
 
 _SIZED: Final = SAFE | lib.SN_OP_SIZED
-
-# Directories of /etc that installed programs reach by links out of /usr (Debian's java, python and perl packages; the crypto
-# policy and certificates of Fedora's). All are readable by everybody on the host. Trailing * is a prefix.
-SHARED_ETC: Final = (
-    "/etc/alternatives",
-    "/etc/ssl/certs",
-    "/etc/pki/tls/certs",
-    "/etc/pki/ca-trust/extracted",
-    "/etc/pki/java",
-    "/etc/crypto-policies",
-    "/etc/java-*",
-    "/etc/python3*",
-    "/etc/perl",
-)
-# Files copied by content, so that a link or a later change on the host plays no part.
-COPIED_ETC: Final = (
-    "/etc/localtime",
-    "/etc/ld.so.cache",
-    "/etc/ld-musl-*",
-    "/etc/ssl/openssl.cnf",
-    "/etc/services",
-    "/etc/protocols",
-)
 
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _DEVICE_LINKS: Final = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
@@ -86,8 +63,8 @@ def template_ops(policy: Policy, tree: HostTree, root: bool) -> list[Op]:
     return ops + _placed(policy, tree, root).template
 
 
-def box_ops(policy: Policy, tree: HostTree) -> list[Op]:
-    """What init mounts in every box, on top of the template's root."""
+def box_ops(policy: Policy, tree: HostTree, proc: bool = True) -> list[Op]:
+    """What init mounts in every box, on top of the template's root. `proc`: the kernel permits a new /proc, else there is none."""
     owner = f"uid={INSIDE_UID},gid={INSIDE_UID}"
     inodes = f"nr_inodes={_INODES}"
     ops = [
@@ -95,9 +72,9 @@ def box_ops(policy: Policy, tree: HostTree) -> list[Op]:
         Op(lib.SN_OP_TMPFS, HOME, _SIZED, data=f"mode=0700,{owner},{inodes}".encode()),
         Op(lib.SN_OP_TMPFS, WORKSPACE, _SIZED, data=f"mode=0755,{owner},{inodes}".encode()),
         Op(lib.SN_OP_TMPFS, "/dev/shm", SAFE | lib.SN_OP_NOEXEC, data=f"mode=1777,size={_SHM_BYTES},{inodes}".encode()),
-        Op(lib.SN_OP_PROC, "/proc", SAFE | lib.SN_OP_NOEXEC),
+        Op(lib.SN_OP_PROC, "/proc", SAFE | lib.SN_OP_NOEXEC) if proc else Op(lib.SN_OP_MASK, "/proc", source=f"{EMPTY}/dir"),
     ]
-    if policy.preset == "strict":
+    if policy.preset == "strict" and proc:
         for path, directory in _MASKED:
             if path in tree.proc:
                 ops.append(Op(lib.SN_OP_MASK, path, source=f"{EMPTY}/{'dir' if directory else 'file'}"))

@@ -121,6 +121,21 @@ def _workspace() -> str | None:
     return None if os.geteuid() else _kernel(5, 12)
 
 
+def _overlay() -> str | None:
+    """A plain user may mount one since 5.11."""
+    return None if os.geteuid() == 0 else _kernel(5, 11)
+
+
+def _changes() -> str | None:
+    """An overlay over an idmapped mount since 5.19; for a plain user any."""
+    return _kernel(5, 19) if os.geteuid() == 0 else _kernel(5, 11)
+
+
+def _opaque() -> str | None:
+    """A tmpfs has the extended attribute that marks a replaced directory since 6.6."""
+    return _kernel(6, 6)
+
+
 def _process_limit() -> str | None:
     """RLIMIT_NPROC counts for each user namespace since 5.14."""
     return _cgroup() and _kernel(5, 14)
@@ -141,6 +156,9 @@ _PROBES: dict[str, Callable[[], str | None]] = {
     "idmap": _idmap,
     "numpy": _numpy,
     "workspace": _workspace,
+    "overlay": _overlay,
+    "changes": _changes,
+    "opaque": _opaque,
     "process_limit": _process_limit,
     "x86_64": _x86_64,
 }

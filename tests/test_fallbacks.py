@@ -6,94 +6,215 @@ Each combination ends in a true receipt or in a refusal that names what is missi
 from __future__ import annotations
 
 import errno
+import functools
 import os
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import boxes
 import pytest
+from boxes import Guests
 from running import sh
+from truth import held, untrue
 
 import sandbox_native as sn
-from sandbox_native.features import launcher_path
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns"), pytest.mark.needs("cc")]
 
 SOURCE = Path(__file__).parent / "probes" / "without.c"
-Without = Callable[[str, int], None]
+NUMBERS = {"clone3": 435, "close_range": 436, "openat2": 437, "mount_setattr": 442, "fsopen": 430, "open_tree": 428}
+NUMBERS |= {"move_mount": 429, "pidfd_open": 434, "pidfd_send_signal": 424}
+NUMBERS |= {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
+ERRORS = pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM], ids=["ENOSYS", "EPERM"])
+Without = Callable[..., None]
+Hosted = Callable[[Callable[[], None]], None]
+
+
+@pytest.fixture(scope="module")
+def public(guest: Guests) -> Iterator[Guests]:
+    with boxes.public(guest) as found:
+        yield found
 
 
 @pytest.fixture
-def without(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Without:
-    """`without("clone3", errno.ENOSYS)`: launchers started from now on get that answer."""
+def without(public: Guests, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Without:
+    """`without("clone3", errno.ENOSYS)`: launchers started from now on get that answer. `argument`: (index, mask, value), only
+    where that argument has the value in the mask's bits."""
 
-    def install(name: str, error: int) -> None:
+    def install(name: str, error: int, argument: tuple[int, int, int] = (0, 0, 0)) -> None:
         directory = tmp_path_factory.mktemp("launcher")
         for path in (directory, directory.parent, directory.parent.parent):
             path.chmod(0o755)
         program = directory / "launcher"
-        numbers = {"clone3": 435, "close_range": 436, "openat2": 437, "mount_setattr": 442}
-        number = str(numbers[name]) if name in numbers else f"SYS_{name}"
-        macros = [f"-DNUMBER={number}", f"-DERROR={error}", f'-DLAUNCHER="{launcher_path()}"']
+        number = NUMBERS.get(name, f"SYS_{name}")
+        words = {"NUMBER": number, "ERROR": error, "LAUNCHER": f'"{public["launcher"]}"'}
+        words |= dict(zip(("ARGUMENT", "MASK", "VALUE"), argument, strict=True))
+        macros = [f"-D{key}={value}" for key, value in words.items()]
         subprocess.run(["cc", "-O1", *macros, str(SOURCE), "-o", str(program)], check=True)
         monkeypatch.setenv("SANDBOX_NATIVE_LAUNCHER", str(program))
 
     return install
 
 
-def layers(result: sn.Result) -> dict[str, bool | None]:
-    return {layer.name: layer.held for layer in result.enforcement.layers}
+@pytest.fixture(params=["root", "plain"])
+def hosted(request: pytest.FixtureRequest, needs: Callable[[str], None]) -> Hosted:
+    """`hosted(work)`: in a process of its own, which a hang ends."""
+    if request.param == "root":
+        needs("root")
+
+    def run(work: Callable[[], None]) -> None:
+        def host() -> None:
+            signal.alarm(60)
+            if request.param == "plain":
+                boxes.become_plain()
+            work()
+
+        boxes.in_a_host(host)
+
+    return run
 
 
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [("clone3", errno.ENOSYS), ("clone3", errno.EPERM), ("close_range", errno.ENOSYS), ("mount_setattr", errno.ENOSYS)],
-)
-def test_a_box_without_a_newer_call_is_as_tight(without: Without, name: str, error: int) -> None:
-    with sn.Sandbox() as sandbox:
-        expected = layers(sandbox.run(["/bin/true"]))
+@functools.cache
+def usual(plain: bool, shown: sn.Policy) -> dict[str, bool | None]:
+    """The layers with nothing missing."""
+    with sn.Sandbox(shown) as sandbox:
+        return held(sandbox.run(["/bin/true"]))
+
+
+# ---- every call, alone: what is lost where there is a way round, and what the refusal says where there is none ----
+
+WAYS_ROUND: dict[str, set[str]] = {
+    "clone3": set(),
+    "close_range": set(),
+    "mount_setattr": set(),
+    "landlock_create_ruleset": {"landlock"},
+    "landlock_add_rule": {"landlock"},
+    "landlock_restrict_self": {"landlock"},
+    "keyctl": {"keyring"},
+    "fsopen": set(),  # nobody's
+    "setns": set(),
+}
+REFUSALS = {
+    "unshare": "user namespaces",
+    "mount": "a mount namespace",
+    "open_tree": "a mount namespace",
+    "move_mount": "a mount namespace",
+    "pidfd_open": "process descriptors",
+    "pidfd_send_signal": "process descriptors",
+    "openat2": "opening files beneath a directory",
+    "seccomp": "system call filters",
+    "pivot_root": "pivot",
+    "umount2": "pivot",
+    "sethostname": "hostname",
+    "capset": "creds",
+    "setsid": "session",
+}
+
+
+@ERRORS
+@pytest.mark.parametrize("name", sorted(WAYS_ROUND))
+def test_a_call_with_a_way_round_leaves_a_true_receipt(
+    without: Without, hosted: Hosted, public: Guests, name: str, error: int
+) -> None:
+    def work() -> None:
+        with sn.Sandbox(boxes.strict(public)) as sandbox:
+            assert untrue(sandbox) == []
+            result = sandbox.run(sh("ls /proc/self/fd; touch /usr/x /etc/x; grep -c ' /usr[ /].* ro,' /proc/self/mountinfo"))
+            assert result.stdout.split() == b"0 1 2 3 1".split()  # 3 is the directory that ls reads
+            assert result.stderr.count(b"Read-only file system") + result.stderr.count(b"Permission denied") == 2
+            assert sandbox.run(["/bin/sleep", "30"], limits=sn.Limits(wall_seconds=0.2)).status is sn.Status.WALL_LIMIT
+            layers = held(result)
+        del os.environ["SANDBOX_NATIVE_LAUNCHER"]
+        os.environ["SANDBOX_NATIVE_LAUNCHER"] = str(public["launcher"])
+        with sn.Sandbox(boxes.strict(public)) as sandbox:
+            expected = held(sandbox.run(["/bin/true"]))
+        changed = {layer for layer, holds in expected.items() if layers[layer] is not holds}
+        assert changed == {layer for layer in WAYS_ROUND[name] if expected[layer]}
+        assert not any(layers[layer] for layer in changed)
+
     without(name, error)
-    with sn.Sandbox() as sandbox:
-        result = sandbox.run(sh("ls /proc/self/fd; touch /usr/x /etc/x; grep -c ' /usr[ /].* ro,' /proc/self/mountinfo"))
-    assert result.stdout.split() == b"0 1 2 3 1".split()  # 3 is the directory that ls reads
-    assert result.stderr.count(b"Read-only file system") == 2
-    assert layers(result) == expected
+    hosted(work)
 
 
+@ERRORS
+@pytest.mark.parametrize("name", sorted(REFUSALS))
+def test_a_call_without_a_way_round_is_refused_by_name(
+    without: Without, hosted: Hosted, public: Guests, name: str, error: int
+) -> None:
+    def work() -> None:
+        with pytest.raises((sn.UnsupportedError, sn.SetupError)) as caught, sn.Sandbox(boxes.strict(public)) as sandbox:
+            sandbox.run(["/bin/true"])
+        refused = caught.value
+        if isinstance(refused, sn.SetupError):
+            assert (refused.stage, refused.errno, bool(refused.hint)) == (REFUSALS[name], error, True)
+        else:
+            assert len(refused.missing) == 1 and refused.missing[0].startswith(REFUSALS[name])
+            assert refused.remedy
+
+    without(name, error)
+    hosted(work)
+
+
+@ERRORS
+def test_a_filter_without_a_listener_ends_a_call_as_well(without: Without, hosted: Hosted, public: Guests, error: int) -> None:
+    def work() -> None:
+        with sn.Sandbox(boxes.strict(public)) as sandbox:
+            assert untrue(sandbox) == []
+            result = sandbox.run([f"{boxes.SHOWN}/attempts", "x32", "0"])
+            assert (result.status, result.signal) == (sn.Status.SIGNALED, signal.SIGSYS)
+            assert "SIGSYS" in boxes.layer(result, "seccomp").detail
+
+    without("seccomp", error, (1, 8, 8))  # SECCOMP_FILTER_FLAG_NEW_LISTENER
+    hosted(work)
+
+
+@ERRORS
+@pytest.mark.parametrize("name", ["landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"])
+def test_deletion_cannot_be_denied_without_landlock(without: Without, hosted: Hosted, name: str, error: int) -> None:
+    def work() -> None:
+        with pytest.raises(sn.UnsupportedError) as caught:
+            sn.Sandbox(sn.Policy.strict(deletion=sn.Deletion.DENY))
+        assert "Landlock (Policy.deletion=Deletion.DENY needs it)" in caught.value.missing
+        assert "Deletion.ALLOW" in caught.value.remedy
+
+    without(name, error)
+    hosted(work)
+
+
+# ---- mounts without mount_setattr ----
+
+
+@ERRORS
 @pytest.mark.needs("root")
-def test_submounts_are_read_only_too_without_mount_setattr(without: Without, tmp_path: Path) -> None:
+def test_submounts_are_read_only_too_without_mount_setattr(without: Without, tmp_path: Path, error: int) -> None:
     tmp_path.chmod(0o755)
     below = tmp_path / "a b\\c"  # mountinfo escapes both
     below.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=777", "tmpfs", str(below)], check=True)
     try:
-        without("mount_setattr", errno.ENOSYS)
+        without("mount_setattr", error)
         with sn.Sandbox(sn.Policy.strict(readable=[(str(tmp_path), "/shown")])) as sandbox:
             result = sandbox.run(["/bin/touch", "/shown/a b\\c/x"])
         assert (result.status, os.listdir(below)) == (sn.Status.NONZERO_EXIT, [])
-        assert b"Read-only file system" in result.stderr
+        assert b"Read-only file system" in result.stderr or b"Permission denied" in result.stderr
     finally:
         subprocess.run(["umount", str(below)], check=True)
 
 
+@ERRORS
 @pytest.mark.needs("idmap")
-def test_a_writable_root_is_refused_where_there_are_no_idmapped_mounts(without: Without, tmp_path: Path) -> None:
-    without("mount_setattr", errno.ENOSYS)
+def test_a_writable_root_is_refused_where_there_are_no_idmapped_mounts(without: Without, tmp_path: Path, error: int) -> None:
+    without("mount_setattr", error)
     with pytest.raises(sn.SetupError) as caught, sn.Sandbox(sn.Policy.strict(writable=[str(tmp_path)])) as sandbox:
         sandbox.run(["/bin/true"])
-    assert (caught.value.stage, caught.value.errno, caught.value.item) == ("idmap", errno.ENOSYS, str(tmp_path))
+    assert (caught.value.stage, caught.value.errno, caught.value.item) == ("idmap", error, str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["openat2", "mount"])
-def test_what_has_no_way_round_is_refused_before_anything_runs(without: Without, name: str) -> None:
-    without(name, errno.EPERM)
-    with pytest.raises((sn.UnsupportedError, sn.SetupError)) as caught, sn.Sandbox() as sandbox:
-        sandbox.run(["/bin/true"])
-    assert "doctor" in str(caught.value) or isinstance(caught.value, sn.UnsupportedError)
-
-
-def test_a_workspace_is_nosuid_and_nodev_without_mount_setattr(without: Without, tmp_path: Path) -> None:
-    without("mount_setattr", errno.ENOSYS)
+@ERRORS
+def test_a_workspace_is_nosuid_and_nodev_without_mount_setattr(without: Without, tmp_path: Path, error: int) -> None:
+    without("mount_setattr", error)
     with sn.Sandbox(sn.Policy.strict(workspace_owner="chown")) as sandbox:
         result = sandbox.run(sh("grep ' /workspace ' /proc/self/mountinfo | tail -n 1; touch made"), workspace=tmp_path)
     assert {"rw", "nosuid", "nodev"} <= set(result.text.split()[5].split(","))

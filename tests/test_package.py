@@ -15,7 +15,7 @@ import sandbox_native
 
 PUBLIC = {
     *("run", "Sandbox", "Process", "Policy", "Limits", "Overflow", "Rung", "Result", "Status", "Usage", "Enforcement"),
-    *("ReadPolicy", "Deletion", "Writes", "Denial"),
+    *("ReadPolicy", "Deletion", "Writes", "Denial", "CommandGuard", "ExecutableResolver"),
     *("Layer", "SandboxError", "PolicyError", "UnsupportedError", "SetupError", "ExecError", "__version__"),
 }
 OFF_LINUX = """
@@ -49,7 +49,7 @@ def test_the_version_is_that_of_the_distribution() -> None:
 
 def test_little_is_required_at_run_time() -> None:
     requirements = importlib.metadata.requires("sandbox-native") or []
-    assert [line.split(">")[0] for line in requirements if "extra ==" not in line] == ["cffi", "tomli-w"]
+    assert [line.split(">")[0] for line in requirements if "extra ==" not in line] == ["cffi", "pyelftools", "tomli-w"]
 
 
 def test_the_extras_are_those_stated() -> None:

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from capabilities import not_held
 from running import sh
 
-from sandbox_native import Layer, Limits, Policy, Rung, Sandbox, UnsupportedError
+from sandbox_native import Deletion, Layer, Limits, Policy, Rung, Sandbox, UnsupportedError, Writes
 from sandbox_native._native import lib
-from sandbox_native.plan import Identity, Plan
+from sandbox_native.plan import Identity, Plan, Ruleset
 from sandbox_native.receipt import Ground, Receipts
+from sandbox_native.receipt_paths import NOTHING, Brought
+from sandbox_native.rules import Access
+from sandbox_native.shown import Shown
 from sandbox_native.verdict import Kind, ReportData
 
 ALL = sum(getattr(lib, name) for name in dir(lib) if name.startswith("SN_HELD_")) & ~lib.SN_HELD_PROC_SUBSET
 
 
-def receipts(rung: Rung = Rung.FULL, seccomp: bytes | None = bytes(8)) -> Receipts:
+SHOWN = (
+    Shown(kind="overlay", inside="/srv/in"),
+    Shown(kind="bind", inside="/srv/out", access=Access.WRITABLE),
+    Shown(kind="guard", inside="/srv/out/.git", access=Access.WRITABLE),
+    Shown(kind="guard", inside="/srv/out/.git/hooks", access=Access.PROTECTED),
+    Shown(kind="mask", inside="/srv/out/secret", access=Access.HIDDEN),
+)
+EVERYTHING = Policy.strict(writable=["/srv/out"], writes=Writes.COMMIT, deletion=Deletion.DENY, explain=True)
+BROUGHT = Brought(shown=True, guards=1)
+
+
+def receipts(rung: Rung = Rung.FULL, seccomp: bytes | None = bytes(8), policy: Policy | None = None) -> Receipts:
+    policy = policy or Policy.strict()
     plan = Plan(
         identity=Identity(root=True, box_uid=7, box_gid=7, owner_uid=0, owner_gid=0),
         template=(),
@@ -26,27 +42,44 @@ def receipts(rung: Rung = Rung.FULL, seccomp: bytes | None = bytes(8)) -> Receip
         hostname="sandbox",
         tmp_bytes=1,
         seccomp=seccomp,
+        landlock=Ruleset(handled=1, scoped=1) if policy.deletion is Deletion.DENY else None,
+        explain=bytes(8) if policy.explain else None,
     )
     return Receipts(
         Ground(
-            rung=rung, policy=Policy.strict(), plan=plan, group="why", swap_limited=True, rlimit_counts=rung is Rung.NAMESPACES
+            rung=rung,
+            policy=policy,
+            plan=plan,
+            group="why",
+            swap_limited=True,
+            rlimit_counts=rung is not Rung.FULL,
+            landlock_abi=6,
+            shown=SHOWN,
         )
     )
 
 
-def layers(held: int, rung: Rung = Rung.FULL, limits: Limits | None = None, kept: int = 0, **more: object) -> dict[str, Layer]:
+def layers(
+    held: int,
+    rung: Rung = Rung.FULL,
+    limits: Limits | None = None,
+    kept: int = 0,
+    brought: Brought = NOTHING,
+    **more: Any,
+) -> dict[str, Layer]:
     report = ReportData(kind=Kind.ENDED, held=held, rlimits_kept=kept)
-    return {layer.name: layer for layer in receipts(rung, **more).of(report, limits or Limits()).layers}  # type: ignore[arg-type]
+    return {layer.name: layer for layer in receipts(rung, **more).of(report, limits or Limits(), brought).layers}
 
 
 def test_every_bit_of_the_header_is_a_layer_or_a_detail() -> None:
-    complete = layers(ALL)
+    complete = layers(ALL, brought=BROUGHT, policy=EVERYTHING)
     assert all(layer.held is not False for layer in complete.values())
+    bare = layers(ALL, Rung.LANDLOCK, policy=EVERYTHING)
     for name in dir(lib):
         if name.startswith("SN_HELD_"):
             bit = getattr(lib, name)
-            changed = layers(ALL ^ bit)
-            assert changed != complete, f"{name} changes nothing"
+            changed = layers(ALL ^ bit, brought=BROUGHT, policy=EVERYTHING) != complete
+            assert changed or layers(ALL ^ bit, Rung.LANDLOCK, policy=EVERYTHING) != bare, f"{name} changes nothing"
 
 
 @pytest.mark.parametrize(
@@ -61,11 +94,43 @@ def test_every_bit_of_the_header_is_a_layer_or_a_detail() -> None:
         ("GROUP", "control_group"),
         ("GROUP", "memory"),
         ("NO_GROUPS", "groups"),
+        ("LANDLOCK", "landlock"),
+        ("LANDLOCK", "deletion"),
+        ("GUARDS", "protected"),
+        ("GUARDS", "hidden"),
+        ("CHANGES", "changes"),
+        ("CHANGES", "protected"),
+        ("EXPLAIN", "explain"),
     ],
 )
 def test_a_step_that_was_not_taken_is_not_held(bit: str, name: str) -> None:
-    assert layers(ALL)[name].held is True
-    assert layers(ALL & ~getattr(lib, f"SN_HELD_{bit}"))[name].held is False
+    assert layers(ALL, brought=BROUGHT, policy=EVERYTHING)[name].held is True
+    assert layers(ALL & ~getattr(lib, f"SN_HELD_{bit}"), brought=BROUGHT, policy=EVERYTHING)[name].held is False
+
+
+def test_without_namespaces_the_receipt_says_what_takes_their_place() -> None:
+    held = lib.SN_HELD_LANDLOCK | lib.SN_HELD_SUBREAPER | lib.SN_HELD_SECCOMP | lib.SN_HELD_NO_NEW_PRIVS
+    found = layers(held, Rung.LANDLOCK, policy=EVERYTHING)
+    assert {name for name in ("pid", "tree", "net", "landlock", "seccomp") if found[name].held} == {
+        *("pid", "tree", "net", "landlock", "seccomp")
+    }
+    assert not found["user"].held
+    assert not found["mount"].held
+    assert "root" not in found
+    assert not layers(held & ~lib.SN_HELD_LANDLOCK, Rung.LANDLOCK, policy=EVERYTHING)["pid"].held
+
+
+def test_a_window_and_a_word_of_the_caller_are_told() -> None:
+    found = layers(ALL, policy=Policy.strict(writable=["/srv/out"], host_sockets="show"))
+    assert "there was a window" in found["protected"].detail
+    assert "1 existing names" in found["protected"].detail
+    assert (found["host_sockets"].held, found["changes"].held) == (None, None)
+    commit = layers(ALL, policy=EVERYTHING)
+    assert "window" not in commit["protected"].detail
+    assert commit["host_sockets"].detail.startswith("1 roots behind one")
+    assert "ABI 6" in commit["landlock"].detail
+    assert layers(ALL)["protected"].held is None
+    assert "window" in layers(ALL, brought=BROUGHT)["protected"].detail
 
 
 def test_what_was_not_asked_for_is_null() -> None:

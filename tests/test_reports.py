@@ -219,7 +219,7 @@ def test_text_is_utf_8_without_a_locale_of_the_hosts(box: Sandbox) -> None:
     """R23"""
     result = box.run(python("import sys,locale; print(sys.stdout.encoding, locale.getpreferredencoding(), '\\u20ac')"), env={})
     assert result.ok and result.text.lower() == "utf-8 utf-8 \u20ac\n"
-    assert box.run(python("import os; print(os.environ['LANG'])"), env={"LANG": "C"}).text == "C\n"
+    assert box.run(python("import os; print(os.environ['LC_ALL'])"), env={"LC_ALL": "C"}).text == "C\n"
 
 
 @pytest.mark.kernel

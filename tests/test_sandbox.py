@@ -122,8 +122,8 @@ def test_peak_memory_does_not_grow_with_the_host(sandbox: Sandbox) -> None:
 
 
 def test_environment_is_ours_and_what_the_caller_adds(sandbox: Sandbox) -> None:
-    result = sandbox.run(["/usr/bin/env"], env={"LANG": "C", "MORE": "a=b\n"})
-    assert b"LANG=C\n" in result.stdout
+    result = sandbox.run(["/usr/bin/env"], env={"LC_ALL": "C", "MORE": "a=b\n"})
+    assert b"LC_ALL=C\n" in result.stdout and b"LANG=C.UTF-8\n" in result.stdout
     assert b"MORE=a=b\n\n" in result.stdout
     assert b"HOME=/home/guest\n" in result.stdout
     assert not any(name.encode() + b"=" in result.stdout for name in ("PYTEST_CURRENT_TEST", "PYTEST_VERSION"))

@@ -186,7 +186,7 @@ def test_aarch64_has_the_same_answers_with_its_own_numbers() -> None:
 def test_jumps_beyond_255_instructions_arrive(size: int) -> None:
     # Alternating answers cannot be merged, so the tree is as large as it gets.
     names = [("read", "mount", "ioctl", "openat", "socket", "prctl", "clone")[at % 7] for at in range(size)]
-    ranges = [(at, seccomp._answer(name)) for at, name in enumerate(names)]
+    ranges = [(at, seccomp._Answers().of(name)) for at, name in enumerate(names)]
     decoded = bpf.instructions(seccomp._Layout().program(seccomp._Change(0x20, 0, seccomp._halve(ranges))))
     for at, name in enumerate(names):
         wanted = EXPECTED[name](*[0] * 6) if name in EXPECTED else (RET_ALLOW if name == "read" else EPERM)

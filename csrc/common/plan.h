@@ -54,12 +54,14 @@ struct sn_op {
 enum sn_rule_flag {
 	SN_RULE_OPTIONAL = 1, /* an absent path is skipped */
 	SN_RULE_SELF = 2,     /* path is beneath the guest's own /proc/PID: added by the guest, for itself */
+	SN_RULE_OWNED = 4,    /* SN_PLAN_BARE: init changes modes and times beneath it for the guest, whose own calls are refused */
 };
 
 struct sn_rule { /* of Landlock: what is permitted at and beneath a path in the box */
 	uint64_t access; /* LANDLOCK_ACCESS_FS_* */
 	uint32_t path;
 	uint32_t flags;
+	uint64_t device, inode; /* what the host validated; both 0: any */
 };
 
 struct sn_plan {

@@ -154,14 +154,18 @@ enum sn_denials_state {
 	SN_DENIALS_DONE = 2, /* nobody has the filter any more: all is there */
 };
 
+enum {
+	SN_DENIAL_ENDED = 0x7fffffff, /* no errno: the call ended the tree */
+};
+
 struct sn_denial {
 	uint32_t arch;
 	int32_t nr;
-	int32_t error; /* what the call was answered with; 0: it was let through, and is here for its path */
+	int32_t error; /* what the call was answered with; below 0: it was let through, and by the look of its path got -error */
 	uint32_t count;
 	uint64_t args[6];
-	char path[SN_DENIAL_PATH];  /* the first path argument as the guest wrote it, "" for none */
-	char other[SN_DENIAL_PATH]; /* the second, or the directory that the first is relative to */
+	char path[SN_DENIAL_PATH];  /* the first path argument, made absolute as the guest sees it, or a socket's address; "" for none */
+	char other[SN_DENIAL_PATH]; /* the second path; behind its NUL a word that is none, such as a file system's name */
 };
 
 struct sn_denials {

@@ -65,6 +65,8 @@ enum {
 	NR_openat2 = 437,
 	NR_mount_setattr = 442,
 	NR_landlock_create_ruleset = 444,
+	NR_landlock_add_rule = 445,
+	NR_landlock_restrict_self = 446,
 };
 
 /* A descriptor that closes itself at the end of its scope; moved or closed means -1. */
@@ -83,6 +85,12 @@ static inline int fd_move(int *fd)
 	return moved;
 }
 
+/* An older kernel's answer, or that of a filter which answers calls that it does not know with EPERM (containers). */
+static inline bool is_absent(long result)
+{
+	return result == -ENOSYS || result == -EPERM;
+}
+
 /* clone3, or clone where a filter or an old kernel refuses clone3: pid, 0 in the child, -errno.
  * Without CLONE_VM the child has a copy of the stack; with it (and CLONE_VFORK) the child runs on the caller's
  * stack, below the caller's frame, and must not return. */
@@ -95,7 +103,7 @@ static inline __attribute__((always_inline)) long sys_clone(uint64_t flags, int 
 		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
 	};
 	long pid = sys(NR_clone3, &args, sizeof args);
-	if ((pid == -ENOSYS || pid == -EPERM) && cgroup < 0)
+	if (is_absent(pid) && cgroup < 0)
 		pid = sys(SYS_clone, (flags | (pidfd ? CLONE_PIDFD : 0) | (uint64_t)exit_signal), 0, pidfd);
 	return pid;
 }

@@ -17,7 +17,7 @@ _Static_assert(sizeof(struct sn_rlimit) == 16, "struct sn_rlimit has no holes");
 _Static_assert(sizeof(struct sn_request) == 48 + 16 * SN_MAX_RLIMITS + 48, "struct sn_request has no holes");
 _Static_assert(sizeof(struct sn_file) == 16, "struct sn_file has no holes");
 _Static_assert(sizeof(struct sn_report) == 16 + 8 * 13 + 24 + sizeof(struct sn_failure), "struct sn_report has no holes");
-_Static_assert(sizeof(struct sn_rule) == 16, "struct sn_rule has no holes");
+_Static_assert(sizeof(struct sn_rule) == 32, "struct sn_rule has no holes");
 _Static_assert(sizeof(struct sn_guard) == 24, "struct sn_guard has no holes");
 _Static_assert(sizeof(struct sn_denial) == 64 + 2 * SN_DENIAL_PATH, "struct sn_denial has no holes");
 _Static_assert(sizeof(struct sn_denials) == 16 + SN_MAX_DENIALS * sizeof(struct sn_denial), "struct sn_denials has no holes");

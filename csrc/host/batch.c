@@ -7,11 +7,18 @@
 #include <sys/epoll.h>
 
 enum { EVENTS_AT_ONCE = 64 };
+static const uint64_t WAKE = UINT64_MAX; /* no box has that place */
 
 int sn_batch_add(int epoll, struct sn_box *box, uint32_t place)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u32 = place};
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = place};
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, box->epoll, &event) < 0 ? -errno : 0;
+}
+
+int sn_batch_wake_by(int epoll, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKE};
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
 int sn_batch_remove(int epoll, struct sn_box *box)
@@ -55,17 +62,17 @@ int sn_batch_wait(int epoll, struct sn_box *const *boxes, uint32_t count, uint32
 		int ready = epoll_wait(epoll, events, EVENTS_AT_ONCE, next == UINT64_MAX ? -1 : left_ms(next));
 		if (ready < 0)
 			return -errno;
+		bool woken = false;
 		uint32_t found = 0;
 		for (int i = 0; i < ready; i++) {
-			uint32_t place = events[i].data.u32;
+			uint64_t place = events[i].data.u64;
 			if (place < count && boxes[place] && is_over(boxes[place]))
-				done[found++] = place;
+				done[found++] = (uint32_t)place;
+			woken = woken || place == WAKE;
 		}
 		if (!found && !ready)
 			found = serve_late(boxes, count, done);
-		if (found)
+		if (found || woken || now_ns() >= until)
 			return (int)found;
-		if (now_ns() >= until)
-			return 0;
 	}
 }

@@ -247,7 +247,8 @@ int sn_box_end(struct sn_box *box, uint32_t verb)
 	return 0;
 }
 
-/* SIGKILL to init and a wait for its end, which is the end of its whole pid namespace. */
+/* SIGKILL to init and a wait for its end, which is the end of its whole pid namespace. Where there is none, init ends the tree when
+ * it hears that we are gone; what outlives it the slot ends. */
 static void end_running(struct sn_box *box)
 {
 	struct sn_report last;
@@ -255,12 +256,17 @@ static void end_running(struct sn_box *box)
 	if (box->pidfd < 0 && box->channel >= 0 && poll(&channel, 1, STARTED_MS) > 0) {
 		int fd;
 		if (message_receive(box->channel, &last, sizeof last, &fd) == (ssize_t)sizeof last && last.kind == SN_REPORT_STARTED)
-			box->pidfd = fd;
+			box->pidfd = fd, box->report = last;
 		else
 			fd_close(&fd);
 	}
 	if (box->pidfd < 0)
 		return; /* it ended, or ends for want of a channel */
+	if (box->report.held & SN_HELD_SUBREAPER) {
+		shutdown(box->channel, SHUT_RDWR);
+		if (pidfd_wait(box->pidfd, END_MS))
+			return;
+	}
 	pidfd_kill(box->pidfd);
 	pidfd_wait(box->pidfd, END_MS);
 }

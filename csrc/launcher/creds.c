@@ -9,8 +9,15 @@
 #include <linux/securebits.h>
 #include <sys/prctl.h>
 
+/* Without a user namespace of its own (`bare`) init has the caller's capabilities, none as a rule: then what takes one is left as it is.
+ * no_new_privs keeps the guest from gaining any. */
+static bool is_left(long result, bool bare)
+{
+	return bare && result == -EPERM;
+}
+
 /* Init, while it still has its capabilities: what can only be given up, and is inherited. */
-int creds_prepare(uint32_t *held, struct sn_failure *why)
+int creds_prepare(bool bare, uint32_t *held, struct sn_failure *why)
 {
 	long result = sys(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (result < 0)
@@ -20,9 +27,9 @@ int creds_prepare(uint32_t *held, struct sn_failure *why)
 		     SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
 			     SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
 		     0, 0, 0);
-	if (result < 0)
+	if (result < 0 && !is_left(result, bare))
 		return fail(why, SN_STAGE_CREDS, result, "securebits");
-	*held |= SN_HELD_SECUREBITS;
+	*held |= result < 0 ? 0 : SN_HELD_SECUREBITS;
 	result = sys(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (result < 0)
 		return fail(why, SN_STAGE_CREDS, result, "ambient capabilities");
@@ -30,13 +37,15 @@ int creds_prepare(uint32_t *held, struct sn_failure *why)
 		result = sys(SYS_prctl, PR_CAPBSET_DROP, cap, 0, 0, 0);
 		if (result == -EINVAL && cap > CAP_BLOCK_SUSPEND)
 			break; /* the kernel knows no more */
+		if (is_left(result, bare))
+			break;
 		if (result < 0)
 			return fail(why, SN_STAGE_CREDS, result, "capability bounding set");
 	}
 	result = sys(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
-	if (result < 0 && result != -ENOSYS) /* a kernel without keys has none to leak */
+	if (result < 0 && !is_absent(result)) /* what refuses it refuses the guest's calls too */
 		return fail(why, SN_STAGE_KEYRING, result, "session keyring");
-	*held |= SN_HELD_KEYRING;
+	*held |= result < 0 ? 0 : SN_HELD_KEYRING;
 	return 0;
 }
 

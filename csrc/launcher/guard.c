@@ -32,10 +32,10 @@ static int hold(int point, uint32_t flags, const char *path, const char *item, s
 	if (tree < 0)
 		return fail(why, SN_STAGE_GUARD, tree, item);
 	long set = mount_set_flags(tree, flags);
-	long result = set < 0 && set != -ENOSYS ? set : mount_move(tree, point);
+	long result = set < 0 && !is_absent(set) ? set : mount_move(tree, point);
 	if (result < 0)
 		return fail(why, SN_STAGE_GUARD, result, item);
-	if (set == -ENOSYS && remount_tree("/proc/self/mountinfo", path, mount_classic_flags(flags), true, why)) {
+	if (is_absent(set) && remount_tree("/proc/self/mountinfo", path, mount_classic_flags(flags), true, why)) {
 		why->stage = SN_STAGE_GUARD;
 		return -1;
 	}

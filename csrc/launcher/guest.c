@@ -33,6 +33,8 @@ static int cpu_group(struct guest *guest)
 
 static int cgroup_namespace(struct guest *guest)
 {
+	if (plan_bare(guest->plan))
+		return 0;
 	long result = sys(SYS_unshare, CLONE_NEWCGROUP);
 	if (result < 0)
 		return fail(&guest->why, SN_STAGE_CGROUP, result, "cgroup namespace");
@@ -49,7 +51,7 @@ static int descriptors(struct guest *guest)
 	if (result < 0)
 		return fail(&guest->why, SN_STAGE_STDIO, result, "0, 1, 2");
 	result = sys(NR_close_range, 3, ~0U, 0);
-	if (result < 0 && result != -ENOSYS)
+	if (result < 0 && !is_absent(result))
 		return fail(&guest->why, SN_STAGE_STDIO, result, "close_range");
 	guest->held |= SN_HELD_FDS;
 	return 0;
@@ -100,8 +102,8 @@ static __attribute__((noreturn, noinline)) void guest_main(struct guest *guest)
 {
 	if (session(guest) || same_program(guest) || cpu_group(guest) || cgroup_namespace(guest) ||
 	    limits_apply(&guest->request->head, false, &guest->rlimits_kept, &guest->held, &guest->why) ||
-	    creds_drop(&guest->held, &guest->why) ||
-	    seccomp_install(guest->plan, &guest->listener, &guest->held, &guest->why) || descriptors(guest) ||
+	    creds_drop(&guest->held, &guest->why) || landlock_enter(guest->plan, &guest->held, &guest->why) ||
+	    seccomp_install(guest->plan, guest->request->supervisor, &guest->listener, &guest->held, &guest->why) || descriptors(guest) ||
 	    limits_apply(&guest->request->head, true, &guest->rlimits_kept, &guest->held, &guest->why) ||
 	    signals(guest) || execute(guest))
 		sys(SYS_exit_group, 127);

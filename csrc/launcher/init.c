@@ -14,7 +14,19 @@
 #include <sys/wait.h>
 #include <time.h>
 
-static int box_enter(const struct plan *plan, uint32_t *held, struct sn_failure *why)
+/* Without namespaces: whoever's parent dies falls to init, and there is nothing to mount. */
+static int bare_enter(struct plan *plan, uint32_t *held, struct sn_failure *why)
+{
+	long result = sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1);
+	if (result < 0)
+		return fail(why, SN_STAGE_SESSION, result, "subreaper");
+	*held |= SN_HELD_SUBREAPER;
+	if (sys(SYS_getgroups, 0, NULL) == 0)
+		*held |= SN_HELD_NO_GROUPS;
+	return creds_prepare(true, held, why) || landlock_prepare(plan, why) ? -1 : 0;
+}
+
+static int box_enter(struct plan *plan, uint32_t *held, struct sn_failure *why)
 {
 	const struct sn_plan *head = plan->head;
 	sys(SYS_prctl, PR_SET_DUMPABLE, 1);
@@ -28,26 +40,34 @@ static int box_enter(const struct plan *plan, uint32_t *held, struct sn_failure 
 	if (sys(SYS_getgroups, 0, NULL) == 0)
 		*held |= SN_HELD_NO_GROUPS;
 	const struct sn_op *op = (const void *)(plan->base + head->box_at);
-	for (uint32_t i = 0; i < head->box_count; i++)
-		if (mount_box_op(plan, op + i, held, why))
+	for (plan->late = 0; plan->late < head->box_count && op[plan->late].kind != SN_OP_CHANGES; plan->late++)
+		if (mount_box_op(plan, op + plan->late, held, why))
 			return -1;
 	const char *hostname = plan_text(plan, head->hostname_at);
 	long result = hostname ? sys(SYS_sethostname, hostname, strlen(hostname)) : 0;
 	if (result < 0)
 		return fail(why, SN_STAGE_HOSTNAME, result, hostname);
 	sys(SYS_umask, 022);
-	return creds_prepare(held, why);
+	return creds_prepare(false, held, why) || landlock_prepare(plan, why) ? -1 : 0;
 }
 
-static int box_fill(const struct plan *plan, const struct request *request, struct sn_failure *why)
+static int box_fill(const struct plan *plan, struct request *request, uint32_t *held, struct sn_failure *why)
 {
+	if (plan_bare(plan)) /* the host did it */
+		return 0;
 	/* Before a host directory covers the private workspace: what is resized must be ours. */
 	if (request->head.tmp_bytes != plan->head->tmp_bytes && mount_resize(plan, request->head.tmp_bytes, why))
 		return -1;
 	const char *workspace = plan_text(plan, plan->head->workspace_at);
-	if (request->workspace >= 0 && (mount_attach(request->workspace, workspace, why) || remount_safe(workspace, why)))
+	if (plan->late < plan->head->box_count || request->head.flags & SN_REQUEST_CHANGES) {
+		if (overlay_box(plan, request, held, why))
+			return -1;
+	} else if (request->workspace >= 0 && (mount_attach(request->workspace, workspace, why) || remount_safe(workspace, why))) {
 		return -1;
-	return request_place_files(plan, request, why);
+	}
+	if (request_place_files(plan, request, why))
+		return -1;
+	return request->head.guards ? guard_workspace(plan, request, held, why) : 0;
 }
 
 static int child_signals(struct sn_failure *why)
@@ -98,7 +118,8 @@ static int run_guest(const struct plan *plan, const struct gauges *gauges, struc
 		return -1;
 	}
 	watch->main_pid = guest.pid;
-	watch->listener = guest.listener;
+	watch->supervised = request->supervisor >= 0;
+	watch->listener = watch->supervised ? request->supervisor : guest.listener;
 	if (!watch_run(watch))
 		sys(SYS_exit_group, 0); /* the host is gone; the kernel ends what is left with us */
 	fill_usage(watch, report);
@@ -118,21 +139,23 @@ void init_main(struct plan *plan, const struct gauges *gauges, int control, uint
 {
 	static struct request request;
 	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_ENDED, .held = held};
-	struct watch watch = {.request = &request.head, .gauges = gauges, .listener = -1, .report = &report};
+	struct watch watch = {.request = &request.head, .gauges = gauges, .listener = -1, .report = &report, .bare = plan_bare(plan)};
 	sys(SYS_prctl, PR_SET_TIMERSLACK, 1);
-	int failed = box_enter(plan, &report.held, &report.failure);
+	int failed = (plan_bare(plan) ? bare_enter : box_enter)(plan, &report.held, &report.failure);
 	watch.channel = channel_for_box(control);
 	if (watch.channel < 0)
 		sys(SYS_exit_group, INIT_UNUSED);
 	sys(SYS_close, control);
 	if (!failed)
 		say_started(watch.channel, &report);
-	if (failed || request_receive(watch.channel, &request, &report.failure) || box_fill(plan, &request, &report.failure) ||
-	    run_guest(plan, gauges, &request, &watch, &report))
+	if (failed || request_receive(watch.channel, &request, &report.failure) || box_fill(plan, &request, &report.held, &report.failure) ||
+	    landlock_complete(plan, &request, &report.failure) || run_guest(plan, gauges, &request, &watch, &report))
 		report.kind = SN_REPORT_FAILED;
 	int workspace = -1;
 	if (report.kind == SN_REPORT_ENDED && request.head.flags & SN_REQUEST_COLLECT)
 		workspace = (int)sys(SYS_openat, AT_FDCWD, plan_text(plan, plan->head->workspace_at), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (report.kind == SN_REPORT_ENDED && request.head.flags & SN_REQUEST_CHANGES)
+		channel_report(watch.channel, &(struct sn_report){.version = SN_WIRE_VERSION, .kind = SN_REPORT_CHANGES}, request.changes);
 	channel_report(watch.channel, &report, workspace);
 	sys(SYS_exit_group, 0);
 	__builtin_unreachable();

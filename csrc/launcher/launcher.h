@@ -1,7 +1,8 @@
 /* The launcher's map: one block for each file, in the order in which a run passes through them.
  *
- * One executable, five processes: the launcher (host's tree and credentials), the template (the root,
- * pivoted), a slot for each box that runs at once, init in every box, and the guest's first steps. All are single-threaded
+ * One executable, six processes: the launcher (host's tree and credentials), the template (the root,
+ * pivoted), a slot for each box that runs at once, init in every box, the guest's first steps, and where refused calls are explained
+ * a supervisor for each run. All are single-threaded
  * copies of one another; none opens a library, reads the environment or allocates. A step
  * returns 0, or -1 with `why` filled where the call failed.
  */
@@ -13,12 +14,20 @@ struct plan { /* the host's plan as mapped, and what was opened for it */
 	const struct sn_plan *head;
 	const char *base;
 	int idmap_fd; /* user namespace for SN_OP_IDMAP, -1 until it is needed */
+	int ruleset;  /* init's, of Landlock; -1: none */
 	bool building; /* the template's root: the host's tree is at /old, and flags that cannot be set before attaching are set after */
+	uint32_t late; /* of the box's operations, the first that waits for the request */
 };
 
 static inline const char *plan_text(const struct plan *plan, uint32_t at)
 {
 	return at ? plan->base + at : NULL;
+}
+
+/* Without namespaces: rung landlock. */
+static inline bool plan_bare(const struct plan *plan)
+{
+	return plan->head->flags & SN_PLAN_BARE;
 }
 
 static inline bool plan_as_root(const struct plan *plan)
@@ -52,18 +61,33 @@ int userns_become_box(struct plan *plan, int mapper, struct sn_failure *why);
 int userns_serve_mapper(const struct plan *plan, int mapper, long pid);
 int userns_for_idmap(const struct plan *plan, struct sn_failure *why);
 
-enum { MOUNT_ABSENT = -2 }; /* mount_clone: there is none, and it is optional */
+enum { MOUNT_ABSENT = -2 }; /* mount_clone, overlay_of_host: there is none, and it is optional */
 
 /* mounts.c: one operation; remount.c: its flags on an old kernel; root.c: the template's root */
 int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, uint64_t device, uint64_t inode,
 		struct sn_failure *why);
 unsigned long mount_classic_flags(uint32_t flags);
+long mount_set_flags(int tree, uint32_t flags);
+bool mount_is_same(int fd, uint64_t device, uint64_t inode);
+long mount_source(int root, const char *path, uint64_t device, uint64_t inode);
+long mount_move(int tree, int point);
 int mount_attach(int mount, const char *target, struct sn_failure *why);
+int mount_target(const char *target, bool directory, struct sn_failure *why);
+int mount_like_workspace(const struct plan *plan, const char *target, uint64_t size, struct sn_failure *why);
 int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held, struct sn_failure *why);
 int mount_resize(const struct plan *plan, uint64_t tmp_bytes, struct sn_failure *why);
 int remount_tree(const char *mountinfo, const char *top, unsigned long flags, bool recursive, struct sn_failure *why);
 int remount_safe(const char *path, struct sn_failure *why);
 int root_build(struct plan *plan, struct sn_failure *why);
+
+/* overlay.c: in the template, and in a box once the request is there */
+int overlay_of_host(const struct plan *plan, int old, const struct sn_op *op, struct sn_failure *why);
+struct request;
+int overlay_box(const struct plan *plan, struct request *request, uint32_t *held, struct sn_failure *why);
+
+/* guard.c: protected and hidden paths in a box */
+int guard_op(const struct plan *plan, const struct sn_op *op, struct sn_failure *why);
+int guard_workspace(const struct plan *plan, const struct request *request, uint32_t *held, struct sn_failure *why);
 
 /* netns.c */
 int netns_fresh(uint64_t *print, struct sn_failure *why);
@@ -86,21 +110,30 @@ uint64_t cgroup_peak(const struct gauges *gauges);
 uint64_t cgroup_processes(const struct gauges *gauges);
 void cgroup_remove_all(const struct plan *plan);
 
-/* sample.c: the tree's own figures where there is no control group */
+/* tree.c: the processes of a run: a pid namespace's but for init, or (`bare`) what descends from the caller, a subreaper */
 struct sampled {
 	uint64_t cpu_ns, memory_bytes;
 	uint32_t processes;
 };
-struct sampled sample_tree(void);
-uint64_t sample_shared_once(void);
-uint32_t sample_processes(void); /* but for init; zombies count */
+typedef void tree_visit(int proc, const char *pid, struct sampled *sum);
+long tree_read(int proc, const char *pid, const char *name, char *text, size_t size);
+struct sampled tree_each(bool bare, tree_visit *visit);
+bool tree_is_empty(bool bare);
+void tree_kill(bool bare);
+void tree_end(void);
+
+/* sample.c: the tree's own figures where there is no control group */
+struct sampled sample_tree(bool bare);
+uint64_t sample_shared_once(bool bare);
+uint32_t sample_processes(bool bare); /* zombies count */
 
 /* creds.c, limits.c, seccomp.c: layers that the guest carries */
-int creds_prepare(uint32_t *held, struct sn_failure *why);
+int creds_prepare(bool bare, uint32_t *held, struct sn_failure *why);
 int creds_drop(uint32_t *held, struct sn_failure *why);
 int limits_apply(const struct sn_request *request, bool late, uint64_t *kept, uint32_t *held, struct sn_failure *why);
-int seccomp_install(const struct plan *plan, int *listener, uint32_t *held, struct sn_failure *why);
-long seccomp_read(int listener, struct sn_report *report);
+/* supervisor: a socket that the listener goes to, -1: it stays in *listener. */
+int seccomp_install(const struct plan *plan, int supervisor, int *listener, uint32_t *held, struct sn_failure *why);
+long seccomp_read(int listener, bool supervised, struct sn_report *report);
 
 /* request.c: what the host asks for, unpacked in place */
 enum { REQUEST_FDS = 7 };
@@ -112,9 +145,17 @@ struct request {
 	const struct sn_guard *guard_records;
 	int stdio[3];
 	int body_fd, workspace, upper, supervisor;
+	int changes; /* the directory of changes, once it is there */
 };
 int request_receive(int channel, struct request *request, struct sn_failure *why);
+const char *request_guard_name(const struct sn_guard *guard);
+const struct sn_guard *request_guard_after(const struct sn_guard *guard);
 int request_place_files(const struct plan *plan, const struct request *request, struct sn_failure *why);
+
+/* landlock.c: in this order; the last is the guest's */
+int landlock_prepare(struct plan *plan, struct sn_failure *why);
+int landlock_complete(struct plan *plan, const struct request *request, struct sn_failure *why);
+int landlock_enter(const struct plan *plan, uint32_t *held, struct sn_failure *why);
 
 /* guest.c: from the clone to execve, in memory shared with init */
 struct guest {
@@ -133,9 +174,11 @@ int guest_start(struct guest *guest, int cgroup);
 enum { INIT_UNUSED = 2 }; /* init's exit status when the slot's socket was closed before anybody wanted the box */
 __attribute__((noreturn)) void init_main(struct plan *plan, const struct gauges *gauges, int control, uint32_t held);
 struct watch {
+	bool bare;
 	const struct sn_request *request;
 	const struct gauges *gauges;
 	int channel, signals, listener;
+	bool supervised; /* listener is the socket to the supervisor, which has the filter's */
 	long main_pid;
 	uint64_t started_ns, own_cpu_ns, oom_before;
 	struct usage before;
@@ -144,6 +187,45 @@ struct watch {
 uint64_t clock_ns(int clock);
 /* Watches the run to its end and ends the tree. false: the host is gone. */
 bool watch_run(struct watch *watch);
+
+/* supervise.c: the supervisor of one run's refused calls; bpf.c, shapes.c, arguments.c, foresee.c: what it knows of a call */
+struct sock_filter;
+struct seccomp_data;
+int supervise_start(const struct plan *plan, int socket, int memory, struct sn_failure *why);
+uint32_t bpf_answer(const struct sock_filter *program, uint32_t count, const struct seccomp_data *call, uint32_t *read);
+
+enum { PATH_MOST = 4096, PATH_ROOM = 2 * PATH_MOST };
+enum need { /* of a path, for the call to work */
+	NEED_NOTHING,
+	NEED_SEEN,    /* it exists */
+	NEED_NAME,    /* as NEED_SEEN, but a link itself */
+	NEED_FLAGS,   /* as the argument behind it says: open(2)'s flags */
+	NEED_MODE,    /* as the argument behind it says: access(2)'s mode */
+	NEED_NEW,     /* its directory can be written */
+	NEED_GONE,    /* it exists, and its directory can be written */
+	NEED_PLACED,  /* its directory can be written, whether it exists or not */
+	NEED_MADE,    /* creat(2) */
+	NEED_WRITTEN,
+	NEED_OWNED,   /* it is not on a read-only mount */
+	NEED_RUN,
+	NEED_SOCKET,
+};
+struct path_place {
+	int8_t text, at; /* arguments; -1: none, and for `at` the current directory */
+	uint8_t need;    /* enum need */
+};
+struct shape {
+	int32_t nr;
+	struct path_place path[2];
+	int8_t word;  /* an argument: a text that is no path; -1: none */
+	uint8_t keys; /* bits: the arguments that say what is asked */
+	bool address; /* path[0].text is a socket's address */
+};
+const struct shape *shape_of(int nr);
+void process_path(int pid, const char *what, long number, char *into, size_t size);
+void read_arguments(int pid, const struct seccomp_data *call, const struct shape *shape, char paths[2][PATH_ROOM], char *word,
+		    size_t word_size);
+long foresee(int root, const char *path, enum need need, uint64_t next);
 
 /* probe.c */
 void probe_all(struct plan *plan, struct sn_probes *out);

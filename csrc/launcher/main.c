@@ -1,8 +1,8 @@
 /* The launcher: started once for each plan by the host, with /dev/null on 0, 1 and 2 and its control socket on 3.
  *
  * Theory of operation. The launcher stays in (a copy of) the host's file tree with the host's credentials and
- * does what needs them: it maps ids for the template, makes a detached mount of a host directory on request, and removes
- * the control groups at the end. The template, its first child, builds the root and loses all of that; everything that is
+ * does what needs them: it maps ids for the template, makes a detached mount of a host directory or a supervisor on request, and
+ * removes the control groups at the end. The template, its first child, builds the root and loses all of that; everything that is
  * ever near a guest descends from the template. A plain user's launcher first enters a user namespace, in which it is
  * allowed to do the same things.
  *
@@ -42,6 +42,8 @@ static int read_plan(int fd, struct plan *plan, struct sn_failure *why)
 /* A tree of its own that still hears of the host's later mounts. */
 static int copy_tree(const struct plan *plan, struct sn_failure *why)
 {
+	if (plan_bare(plan))
+		return 0;
 	if (!plan_as_root(plan)) {
 		if (userns_enter_self(plan, why))
 			return -1;
@@ -54,7 +56,8 @@ static int copy_tree(const struct plan *plan, struct sn_failure *why)
 	return result < 0 ? fail(why, SN_STAGE_MOUNTNS, result, "/") : 0;
 }
 
-static int start_template(struct plan *plan, int control, struct sn_failure *why)
+/* Its pid. */
+static long start_template(struct plan *plan, int control, struct sn_failure *why)
 {
 	int mapper[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, mapper))
@@ -67,24 +70,29 @@ static int start_template(struct plan *plan, int control, struct sn_failure *why
 	}
 	sys(SYS_close, mapper[1]);
 	sys(SYS_close, control);
-	if (pid > 0 && plan_as_root(plan))
+	if (pid > 0 && plan_as_root(plan) && !plan_bare(plan))
 		userns_serve_mapper(plan, mapper[0], pid);
 	sys(SYS_close, mapper[0]);
-	return pid < 0 ? fail(why, SN_STAGE_CLONE, pid, "template") : 0;
+	return pid < 0 ? fail(why, SN_STAGE_CLONE, pid, "template") : pid;
 }
 
-static void serve_binds(struct plan *plan)
+static void serve(struct plan *plan)
 {
 	static struct sn_control message;
-	unsigned none = 0;
-	while (channel_receive(CONTROL, &message, sizeof message, NULL, 0, NULL, &none) > 0) {
+	int fds[2];
+	unsigned count = 2;
+	for (; channel_receive(CONTROL, &message, sizeof message, NULL, 0, fds, &count) > 0; count = 2) {
 		struct sn_failure why = {0};
-		owned_fd mount = -1;
-		if (message.verb != SN_BIND)
-			fail(&why, SN_STAGE_PLAN, EPROTO, "control message");
+		owned_fd made = -1;
+		if (message.verb == SN_BIND)
+			made = mount_clone(plan, -1, message.path, message.flags, message.device, message.inode, &why);
+		else if (message.verb == SN_EXPLAIN && count == 2)
+			made = supervise_start(plan, fds[0], fds[1], &why);
 		else
-			mount = mount_clone(plan, -1, message.path, message.flags, message.device, message.inode, &why);
-		channel_answer(CONTROL, &why, mount);
+			fail(&why, SN_STAGE_PLAN, EPROTO, "control message");
+		channel_answer(CONTROL, &why, made);
+		for (unsigned i = 0; i < count; i++)
+			sys(SYS_close, fds[i]);
 	}
 }
 
@@ -113,6 +121,14 @@ static int start(struct plan *plan, int *template_control, struct sn_failure *wh
 	return copy_tree(plan, why);
 }
 
+/* Without a pid namespace: whoever is left when the template and its slots are gone, since those in charge were killed. */
+static void end_orphans(long template)
+{
+	sys(SYS_wait4, template, NULL, __WALL, NULL);
+	signal(SIGCHLD, SIG_DFL);
+	tree_end();
+}
+
 /* All guests of a user share one count of descriptors that are under way in sockets, and a sender is held against its own limit: so
  * ours is as high as may be, above what any guest can have. */
 static void raise_descriptors(void)
@@ -126,20 +142,23 @@ static void raise_descriptors(void)
 
 int main(void)
 {
-	static struct plan plan = {.idmap_fd = -1};
+	static struct plan plan = {.idmap_fd = -1, .ruleset = -1};
 	struct sn_failure why = {0};
 	int template_control = -1;
+	long template = -1;
 	signal(SIGCHLD, SIG_IGN);
 	sys(SYS_prctl, PR_SET_DUMPABLE, 0);
 	sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1);
 	sys(SYS_umask, 022); /* the host's own may hide the root's directories from the guest */
 	sys(SYS_fcntl, CONTROL, F_SETFD, FD_CLOEXEC);
 	raise_descriptors();
-	if (start(&plan, &template_control, &why) || start_template(&plan, template_control, &why)) {
+	if (start(&plan, &template_control, &why) || (template = start_template(&plan, template_control, &why)) < 0) {
 		channel_answer(CONTROL, &why, -1);
 		return 1;
 	}
-	serve_binds(&plan);
+	serve(&plan);
+	if (plan_bare(&plan))
+		end_orphans(template);
 	sys(SYS_wait4, -1, NULL, __WALL, NULL);
 	cgroup_remove_all(&plan);
 	return 0;

@@ -32,7 +32,7 @@ unsigned long mount_classic_flags(uint32_t flags)
 	       (flags & SN_OP_NODEV ? MS_NODEV : 0) | (flags & SN_OP_NOEXEC ? MS_NOEXEC : 0);
 }
 
-static bool same_file(int fd, uint64_t device, uint64_t inode)
+bool mount_is_same(int fd, uint64_t device, uint64_t inode)
 {
 	struct stat found;
 	if (!device && !inode)
@@ -40,7 +40,14 @@ static bool same_file(int fd, uint64_t device, uint64_t inode)
 	return !fstat(fd, &found) && found.st_dev == device && found.st_ino == inode;
 }
 
-/* Flags and owner map of a detached tree. ENOSYS before Linux 5.12: whoever attaches the tree then sets the flags (remount.c); a map of
+/* Absent before Linux 5.12. */
+long mount_set_flags(int tree, uint32_t flags)
+{
+	struct mount_attr attr = {.attr_set = attributes(flags)};
+	return attr.attr_set ? sys(NR_mount_setattr, tree, "", AT_EMPTY_PATH | TREE_RECURSIVE, &attr, sizeof attr) : 0;
+}
+
+/* Flags and owner map of a detached tree. Absent before Linux 5.12: whoever attaches the tree then sets the flags (remount.c); a map of
  * owners cannot be had, and a tree for one run is never read-only. */
 static int set_attributes(struct plan *plan, int tree, const char *path, uint32_t flags, struct sn_failure *why)
 {
@@ -55,25 +62,29 @@ static int set_attributes(struct plan *plan, int tree, const char *path, uint32_
 		return 0;
 	unsigned recursive = flags & SN_OP_NORECURSE ? 0 : TREE_RECURSIVE;
 	long result = sys(NR_mount_setattr, tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr);
-	if (result == -ENOSYS && !(attr.attr_set & MOUNT_ATTR_IDMAP) && (plan->building || !(flags & SN_OP_RDONLY)))
+	if (is_absent(result) && !(attr.attr_set & MOUNT_ATTR_IDMAP) && (plan->building || !(flags & SN_OP_RDONLY)))
 		return 0;
 	if (result < 0)
 		return fail(why, attr.attr_set & MOUNT_ATTR_IDMAP ? SN_STAGE_IDMAP : SN_STAGE_MOUNT, result, path);
 	return 0;
 }
 
-int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, uint64_t device, uint64_t inode,
-		struct sn_failure *why)
+/* A descriptor (O_PATH) of what the host validated, or -errno. */
+long mount_source(int root, const char *path, uint64_t device, uint64_t inode)
 {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = root >= 0 ? RESOLVE_IN_ROOT : 0};
 	owned_fd source = (int)sys(NR_openat2, root >= 0 ? root : AT_FDCWD, path, &how, sizeof how);
+	return source >= 0 && !mount_is_same(source, device, inode) ? -ESTALE : fd_move(&source);
+}
+
+int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, uint64_t device, uint64_t inode,
+		struct sn_failure *why)
+{
+	owned_fd source = (int)mount_source(root, path, device, inode);
 	if (source == -ENOENT && flags & SN_OP_OPTIONAL)
 		return MOUNT_ABSENT;
-	uint32_t stage = plan->building ? SN_STAGE_MOUNT : SN_STAGE_WORKSPACE;
 	if (source < 0)
-		return fail(why, stage, source, path);
-	if (!same_file(source, device, inode))
-		return fail(why, stage, ESTALE, path);
+		return fail(why, plan->building ? SN_STAGE_MOUNT : SN_STAGE_WORKSPACE, source, path);
 	unsigned recursive = flags & SN_OP_NORECURSE ? 0 : TREE_RECURSIVE;
 	owned_fd tree = (int)sys(NR_open_tree, source, "", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH | recursive);
 	if (tree < 0)
@@ -83,15 +94,20 @@ int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, u
 	return fd_move(&tree);
 }
 
+long mount_move(int tree, int point)
+{
+	return sys(NR_move_mount, tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+}
+
 int mount_attach(int mount, const char *target, struct sn_failure *why)
 {
 	long result = sys(NR_move_mount, mount, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH);
 	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
 }
 
-static int box_tmpfs(const struct plan *plan, const struct sn_op *op, uint64_t size, unsigned long how, struct sn_failure *why)
+static int box_tmpfs(const struct plan *plan, const struct sn_op *op, const char *target, uint64_t size, unsigned long how,
+		     struct sn_failure *why)
 {
-	const char *target = plan_text(plan, op->target);
 	char options[160] = "";
 	if (op->data)
 		text_add(options, sizeof options, plan_text(plan, op->data));
@@ -125,7 +141,7 @@ static int box_mask(const char *source, const char *target, struct sn_failure *w
 }
 
 /* A directory or an empty file to mount on, with the directories above it. */
-static int make_target(const char *target, bool directory, struct sn_failure *why)
+int mount_target(const char *target, bool directory, struct sn_failure *why)
 {
 	char path[4096] = "";
 	text_add(path, sizeof path, target);
@@ -147,7 +163,7 @@ static int box_bind(const char *source, const char *target, struct sn_failure *w
 	struct stat found;
 	if (stat(source, &found))
 		return fail(why, SN_STAGE_MOUNT, errno, target);
-	if (make_target(target, S_ISDIR(found.st_mode), why))
+	if (mount_target(target, S_ISDIR(found.st_mode), why))
 		return -1;
 	long result = sys(SYS_mount, source, target, NULL, MS_BIND | MS_REC, NULL);
 	return result < 0 ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
@@ -158,13 +174,15 @@ int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held
 	const char *target = plan_text(plan, op->target);
 	switch (op->kind) {
 	case SN_OP_TMPFS:
-		return box_tmpfs(plan, op, plan->head->tmp_bytes, 0, why);
+		return box_tmpfs(plan, op, target, plan->head->tmp_bytes, 0, why);
 	case SN_OP_PROC:
 		return box_proc(op, target, held, why);
 	case SN_OP_BIND:
 		return box_bind(plan_text(plan, op->source), target, why);
 	case SN_OP_MASK:
 		return box_mask(plan_text(plan, op->source), target, why);
+	case SN_OP_GUARD:
+		return guard_op(plan, op, why);
 	default:
 		return fail(why, SN_STAGE_PLAN, EINVAL, target);
 	}
@@ -174,9 +192,20 @@ int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held
 int mount_resize(const struct plan *plan, uint64_t tmp_bytes, struct sn_failure *why)
 {
 	const struct sn_op *op = (const void *)(plan->base + plan->head->box_at);
-	for (uint32_t i = 0; i < plan->head->box_count; i++)
+	for (uint32_t i = 0; i < plan->late; i++)
 		if (op[i].kind == SN_OP_TMPFS && op[i].flags & SN_OP_SIZED)
-			if (box_tmpfs(plan, op + i, tmp_bytes, MS_REMOUNT, why))
+			if (box_tmpfs(plan, op + i, plan_text(plan, op[i].target), tmp_bytes, MS_REMOUNT, why))
 				return -1;
 	return 0;
+}
+
+/* A tmpfs as the private workspace is. */
+int mount_like_workspace(const struct plan *plan, const char *target, uint64_t size, struct sn_failure *why)
+{
+	const struct sn_op *op = (const void *)(plan->base + plan->head->box_at);
+	const char *workspace = plan_text(plan, plan->head->workspace_at);
+	for (uint32_t i = 0; i < plan->late; i++)
+		if (op[i].kind == SN_OP_TMPFS && !strcmp(plan_text(plan, op[i].target), workspace))
+			return box_tmpfs(plan, op + i, target, size, 0, why);
+	return fail(why, SN_STAGE_PLAN, EINVAL, "no private workspace");
 }

@@ -40,7 +40,7 @@ int overlay_of_host(const struct plan *plan, int old, const struct sn_op *op, st
 		return fail(why, SN_STAGE_OVERLAY, lower, target);
 	sys(SYS_mkdirat, AT_FDCWD, place, 0700);
 	sys(SYS_mkdirat, AT_FDCWD, nothing, 0755);
-	return make(lower, place, mount_classic_flags(op->flags), "lowerdir=.:/none", target, why);
+	return make(lower, place, mount_classic_flags(op->flags), "redirect_dir=nofollow,metacopy=off,lowerdir=.:/none", target, why);
 }
 
 static void layer_name(char *name, size_t size, uint32_t number, const char *tail)
@@ -77,7 +77,7 @@ struct box {
 static int cover(const struct box *box, int lower, uint32_t number, unsigned long flags, const char *target)
 {
 	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-	char options[1024] = "index=off,userxattr,lowerdir=.,upperdir=";
+	char options[1024] = "volatile,index=off,userxattr,lowerdir=.,upperdir=";
 	if (make_directories(box->changes, lower, number, target, box->why))
 		return -1;
 	text_add(options, sizeof options, box->changes_at);
@@ -101,8 +101,10 @@ static int late_changes(const struct box *box, const struct sn_op *op)
 	owned_fd lower = (int)sys(NR_openat2, AT_FDCWD, source, &how, sizeof how);
 	if (lower < 0)
 		return fail(box->why, SN_STAGE_OVERLAY, lower, target);
-	if (mount_target(target, true, box->why))
+	if (mount_target(target, true, box->why)) {
+		box->why->stage = SN_STAGE_OVERLAY;
 		return -1;
+	}
 	return cover(box, lower, op->mode, mount_classic_flags(op->flags), target);
 }
 

@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/keyctl.h>
+#include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -42,7 +43,10 @@ static long probe_userns(struct plan *plan)
 static long probe_mount(struct plan *plan)
 {
 	long result = enter(plan, 0);
-	return result < 0 ? result : sys(SYS_mount, "tmpfs", "/tmp", "tmpfs", 0, "size=64k");
+	if (result < 0 || (result = sys(SYS_mount, "tmpfs", "/tmp", "tmpfs", 0, "size=64k")) < 0)
+		return result;
+	owned_fd tree = (int)sys(NR_open_tree, AT_FDCWD, "/tmp", OPEN_TREE_CLONE | O_CLOEXEC);
+	return tree < 0 ? tree : sys(NR_move_mount, tree, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 /* The mount belongs to a process of the new pid namespace. */
@@ -144,10 +148,22 @@ static long probe_idmap(struct plan *plan)
 	return clone_of_directory(plan, SN_OP_IDMAP | SN_OP_NORECURSE);
 }
 
+/* Its ABI, once a domain could be entered. */
 static long probe_landlock(struct plan *plan)
 {
 	(void)plan;
-	return sys(NR_landlock_create_ruleset, NULL, 0, 1);
+	uint64_t execute = 1;
+	struct __attribute__((packed)) {
+		uint64_t access;
+		int32_t fd;
+	} rule = {1, (int32_t)sys(SYS_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC)};
+	long abi = sys(NR_landlock_create_ruleset, NULL, 0, 1);
+	sys(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	long ruleset = abi < 0 ? abi : sys(NR_landlock_create_ruleset, &execute, sizeof execute, 0);
+	long result = ruleset < 0 ? ruleset : sys(NR_landlock_add_rule, ruleset, 1, &rule, 0);
+	if (result >= 0)
+		result = sys(NR_landlock_restrict_self, ruleset, 0);
+	return result < 0 ? result : abi;
 }
 
 static long probe_cgroupns(struct plan *plan)

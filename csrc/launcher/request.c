@@ -46,8 +46,30 @@ static const struct sn_file *file_after(const struct sn_file *file)
 	return (const void *)((const char *)file + ((sizeof *file + file->name_bytes + file->size + 7) & ~(uint64_t)7));
 }
 
+const char *request_guard_name(const struct sn_guard *guard)
+{
+	return (const char *)(guard + 1);
+}
+
+const struct sn_guard *request_guard_after(const struct sn_guard *guard)
+{
+	return (const void *)((const char *)guard + ((sizeof *guard + guard->name_bytes + 7) & ~(size_t)7));
+}
+
+static int check_guards(const struct request *request, const char *end, struct sn_failure *why)
+{
+	const struct sn_guard *guard = request->guard_records;
+	for (uint32_t i = 0; i < request->head.guards; i++, guard = request_guard_after(guard)) {
+		long room = end - (const char *)guard - (long)sizeof *guard;
+		if (room < 0 || !guard->name_bytes || guard->name_bytes > (uint64_t)room ||
+		    request_guard_name(guard)[guard->name_bytes - 1])
+			return bad(why, "guard records");
+	}
+	return 0;
+}
+
 /* Guard records follow the files'. */
-static int skip_files(struct request *request, const char *end, struct sn_failure *why)
+static int check_files(struct request *request, const char *end, struct sn_failure *why)
 {
 	const struct sn_file *file = request->file_records;
 	for (uint32_t i = 0; i < request->head.files; i++, file = file_after(file)) {
@@ -56,7 +78,7 @@ static int skip_files(struct request *request, const char *end, struct sn_failur
 			return bad(why, "file records");
 	}
 	request->guard_records = (const void *)file;
-	return 0;
+	return check_guards(request, end, why);
 }
 
 static int unpack(struct request *request, const char *body, struct sn_failure *why)
@@ -78,7 +100,7 @@ static int unpack(struct request *request, const char *body, struct sn_failure *
 		return bad(why, "strings");
 	request->cwd = *cwd;
 	request->file_records = (const void *)(body + (((size_t)(at - body) + 7) & ~(size_t)7));
-	return skip_files(request, end, why);
+	return check_files(request, end, why);
 }
 
 int request_receive(int channel, struct request *request, struct sn_failure *why)

@@ -16,6 +16,7 @@
 struct root {
 	struct plan *plan;
 	int new, old; /* O_PATH of both trees' tops */
+	uint64_t device; /* of the new tree's own file system */
 	bool old_kernel; /* no mount_setattr */
 };
 
@@ -25,8 +26,15 @@ static long open_beneath(int root, const char *path, uint64_t flags)
 	return sys(NR_openat2, root, path, &how, sizeof how);
 }
 
+/* Whether what is made in `directory` is ours: below what is bound it would be the host's. */
+static bool is_ours(const struct root *root, int directory)
+{
+	struct stat here;
+	return !fstat(directory, &here) && here.st_dev == root->device;
+}
+
 /* The directory that holds `path`, its ancestors made where they lack; *name is the last component. */
-static int open_parent(int root, const char *path, const char **name, struct sn_failure *why)
+static int open_parent(const struct root *root, const char *path, const char **name, struct sn_failure *why)
 {
 	char so_far[4096] = "";
 	const char *slash = strrchr(path, '/');
@@ -34,20 +42,18 @@ static int open_parent(int root, const char *path, const char **name, struct sn_
 	size_t length = slash ? (size_t)(slash - path) : 0;
 	if (length >= sizeof so_far)
 		return fail(why, SN_STAGE_MOUNT, ENAMETOOLONG, path);
-	for (size_t at = 1; at <= length; at++) {
+	owned_fd parent = (int)open_beneath(root->new, "/", O_PATH | O_DIRECTORY);
+	for (size_t at = 1; at <= length && parent >= 0; at++) {
 		if (at < length && path[at] != '/')
 			continue;
 		memcpy(so_far, path, at);
 		so_far[at] = 0;
-		sys(SYS_mkdirat, root, so_far + 1, 0755); /* EEXIST, and whatever else is wrong, shows in the open below */
-		owned_fd made = (int)open_beneath(root, so_far, O_PATH | O_DIRECTORY);
-		if (made < 0)
-			return fail(why, SN_STAGE_MOUNT, made, so_far);
+		if (is_ours(root, parent))
+			sys(SYS_mkdirat, root->new, so_far + 1, 0755); /* EEXIST, and whatever else is wrong, shows in the open below */
+		fd_close(&parent);
+		parent = (int)open_beneath(root->new, so_far, O_PATH | O_DIRECTORY);
 	}
-	memcpy(so_far, path, length);
-	so_far[length] = 0;
-	long fd = open_beneath(root, length ? so_far : "/", O_PATH | O_DIRECTORY);
-	return fd < 0 ? fail(why, SN_STAGE_MOUNT, fd, path) : (int)fd;
+	return parent < 0 ? fail(why, SN_STAGE_MOUNT, parent, length ? so_far : path) : fd_move(&parent);
 }
 
 static int make_file(int parent, const char *name, const char *data, size_t size, uint32_t mode, const char *path,
@@ -70,9 +76,11 @@ static int make_file(int parent, const char *name, const char *data, size_t size
 static int make_node(struct root *root, const struct sn_op *op, struct sn_failure *why)
 {
 	const char *target = plan_text(root->plan, op->target), *name;
-	owned_fd parent = open_parent(root->new, target, &name, why);
+	owned_fd parent = open_parent(root, target, &name, why);
 	if (parent < 0)
 		return -1;
+	if (!is_ours(root, parent))
+		return fail(why, SN_STAGE_MOUNT, EXDEV, target);
 	const char *data = plan_text(root->plan, op->data);
 	if (op->kind == SN_OP_FILE)
 		return make_file(parent, name, data, op->size, op->mode, target, why);
@@ -95,9 +103,11 @@ static int make_mount_point(struct root *root, int tree, const char *target, str
 		return 0;
 	const char *name;
 	struct stat source;
-	owned_fd parent = open_parent(root->new, target, &name, why);
+	owned_fd parent = open_parent(root, target, &name, why);
 	if (parent < 0)
 		return -1;
+	if (!is_ours(root, parent))
+		return fail(why, SN_STAGE_MOUNT, ENOENT, target);
 	if (fstat(tree, &source))
 		return fail(why, SN_STAGE_MOUNT, errno, target);
 	if (!S_ISDIR(source.st_mode))
@@ -113,23 +123,42 @@ static int set_flags(const char *target, uint32_t flags, struct sn_failure *why)
 	return remount_tree("/old/proc/self/mountinfo", top, mount_classic_flags(flags), !(flags & SN_OP_NORECURSE), why);
 }
 
+static int attach(const struct root *root, int tree, const char *target, uint32_t flags, struct sn_failure *why)
+{
+	owned_fd point = (int)open_beneath(root->new, target, O_PATH | O_NOFOLLOW);
+	long result = point < 0 ? point : mount_move(tree, point);
+	if (result < 0)
+		return fail(why, SN_STAGE_MOUNT, result, target);
+	return root->old_kernel ? set_flags(target, flags, why) : 0;
+}
+
 static int bind(struct root *root, const struct sn_op *op, struct sn_failure *why)
 {
 	const char *source = plan_text(root->plan, op->source), *target = plan_text(root->plan, op->target);
-	owned_fd tree = mount_clone(root->plan, root->old, source, op->flags, op->device, op->inode, why);
+	bool overlay = op->kind == SN_OP_OVERLAY;
+	owned_fd tree = overlay ? overlay_of_host(root->plan, root->old, op, why)
+				: mount_clone(root->plan, root->old, source, op->flags, op->device, op->inode, why);
 	if (tree == MOUNT_ABSENT) {
 		tree = -1;
 		return 0;
 	}
-	if (tree < 0 || make_mount_point(root, tree, target, why))
+	if (tree < 0 || make_mount_point(root, tree, target, why) || attach(root, tree, target, op->flags, why)) {
+		why->stage = overlay ? SN_STAGE_OVERLAY : why->stage;
 		return -1;
-	owned_fd point = (int)open_beneath(root->new, target, O_PATH);
-	if (point < 0)
-		return fail(why, SN_STAGE_MOUNT, point, target);
-	long result = sys(NR_move_mount, tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
-	if (result < 0)
-		return fail(why, SN_STAGE_MOUNT, result, target);
-	return root->old_kernel ? set_flags(target, op->flags, why) : 0;
+	}
+	return 0;
+}
+
+/* Its own kind of clone of something empty in the new root, which is not read-only yet. */
+static int mask(struct root *root, const struct sn_op *op, struct sn_failure *why)
+{
+	enum { FLAGS = SN_OP_RDONLY | SN_OP_NOSUID | SN_OP_NODEV | SN_OP_NORECURSE };
+	const char *target = plan_text(root->plan, op->target);
+	owned_fd there = (int)open_beneath(root->new, target, O_PATH | O_NOFOLLOW);
+	if (there == -ENOENT)
+		return 0;
+	owned_fd tree = mount_clone(root->plan, root->new, plan_text(root->plan, op->source), FLAGS, 0, 0, why);
+	return tree < 0 ? -1 : attach(root, tree, target, FLAGS, why);
 }
 
 static int apply(struct root *root, const struct sn_op *op, struct sn_failure *why)
@@ -140,7 +169,10 @@ static int apply(struct root *root, const struct sn_op *op, struct sn_failure *w
 	case SN_OP_SYMLINK:
 		return make_node(root, op, why);
 	case SN_OP_BIND:
+	case SN_OP_OVERLAY:
 		return bind(root, op, why);
+	case SN_OP_MASK:
+		return mask(root, op, why);
 	default:
 		return fail(why, SN_STAGE_PLAN, EINVAL, plan_text(root->plan, op->target));
 	}
@@ -183,8 +215,11 @@ int root_build(struct plan *plan, struct sn_failure *why)
 	owned_fd old = (int)sys(SYS_openat, AT_FDCWD, "/old", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (new < 0 || old < 0)
 		return fail(why, SN_STAGE_PIVOT, new < 0 ? new : old, "/");
-	struct root root = {.plan = plan, .new = new, .old = old};
-	root.old_kernel = sys(NR_mount_setattr, -1, "", 0, NULL, 0) == -ENOSYS;
+	struct stat top;
+	if (fstat(new, &top))
+		return fail(why, SN_STAGE_PIVOT, errno, "/");
+	struct root root = {.plan = plan, .new = new, .old = old, .device = top.st_dev};
+	root.old_kernel = is_absent(sys(NR_mount_setattr, -1, "", 0, NULL, 0));
 	plan->building = true;
 	const struct sn_op *op = (const void *)(plan->base + plan->head->template_at);
 	for (uint32_t i = 0; i < plan->head->template_count; i++)

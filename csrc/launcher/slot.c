@@ -9,6 +9,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 /* With a pidfd of ourselves. */
@@ -32,12 +33,13 @@ static bool refuse(int control, const struct sn_failure *why)
 }
 
 /* One box, from its init's clone to its end. false: the slot is to end, since its socket is closed, or since init was killed: the host
- * finds the slot gone then, and takes another. */
+ * finds the slot gone then, and takes another. Where no pid namespace ends whom such an init left, the slot does. */
 static bool stamp(struct plan *plan, int control, const struct gauges *gauges, uint32_t held)
 {
 	struct sn_failure why = {0};
 	int status = 0;
-	long pid = sys_clone(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS, NULL, SIGCHLD, -1);
+	uint64_t namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+	long pid = sys_clone(plan_bare(plan) ? 0 : namespaces, NULL, SIGCHLD, -1);
 	if (pid == 0)
 		init_main(plan, gauges, control, held);
 	if (pid < 0) {
@@ -45,6 +47,8 @@ static bool stamp(struct plan *plan, int control, const struct gauges *gauges, u
 		return refuse(control, &why);
 	}
 	sys(SYS_wait4, pid, &status, __WALL, NULL);
+	if (plan_bare(plan))
+		tree_end();
 	return WIFEXITED(status) && WEXITSTATUS(status) != INIT_UNUSED;
 }
 
@@ -53,15 +57,19 @@ void slot_main(struct plan *plan, int control, const struct sn_control *message,
 	struct gauges gauges;
 	struct sn_failure why = {0};
 	uint64_t print = 0;
-	uint32_t held = SN_HELD_NET;
+	bool bare = plan_bare(plan);
+	uint32_t held = bare ? 0 : SN_HELD_NET;
 	signal(SIGCHLD, SIG_DFL);
 	uint64_t child = UINT64_C(1) << (SIGCHLD - 1);
 	sys(SYS_rt_sigprocmask, SIG_BLOCK, &child, NULL, sizeof child);
-	int failed = cgroup_enter(message, fds, &gauges, &why) || netns_fresh(&print, &why);
+	sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, bare);
+	int failed = cgroup_enter(message, fds, &gauges, &why) || (!bare && netns_fresh(&print, &why));
 	answer(control, &why);
 	if (failed)
 		sys(SYS_exit_group, 1);
 	while (why.stage ? refuse(control, &why) : stamp(plan, control, &gauges, held)) {
+		if (bare)
+			continue;
 		if (!why.stage && netns_unused(print)) {
 			held = SN_HELD_NET | SN_HELD_NET_UNUSED;
 			continue;

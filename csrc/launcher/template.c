@@ -23,6 +23,8 @@ static int stand(struct plan *plan, int mapper, struct sn_failure *why)
 {
 	if (enter_group(plan, why))
 		return -1;
+	if (plan_bare(plan))
+		return 0;
 	long result = sys(SYS_unshare, CLONE_NEWNS);
 	if (result < 0)
 		return fail(why, SN_STAGE_MOUNTNS, result, "new mount namespace");

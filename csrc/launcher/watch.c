@@ -1,8 +1,5 @@
 /* Init's watch over one run: the deadline, the CPU budget, the OOM event, the filter's listener, the host's word and every child's end, in
- * one ppoll. Ends the tree and leaves the figures in the report.
- *
- * kill(-1) from PID 1 reaches every process of the namespace and no other. A fork that is under way
- * sees the pending signal and fails, so one call is enough; init then reaps until nobody is left.
+ * one ppoll. Ends the tree (tree.c) and leaves the figures in the report.
  */
 
 #include "launcher.h"
@@ -16,13 +13,14 @@
 
 enum { MS = 1000000 };
 enum { CPU_STEP_NS = MS / 2, SAMPLE_FIRST_NS = 2 * MS, SAMPLE_MOST_NS = 20 * MS, OOM_STEP_NS = MS, OOM_CHECKS = 50 };
+enum { PASS_NS = 50000 };
 
 struct state {
 	struct watch *watch;
 	uint64_t cpu_at, sample_at, oom_at; /* when to look next; UINT64_MAX: never */
 	uint64_t sample_step;
 	int oom_checks;
-	bool main_ended, tree_ended;
+	bool main_ended, tree_ended, childless;
 };
 
 uint64_t clock_ns(int clock)
@@ -68,7 +66,23 @@ static uint32_t reap(struct state *state, bool all)
 		}
 		otherwise += !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
 	}
+	state->childless = pid == -ECHILD;
 	return otherwise;
+}
+
+/* As reap, when everybody is to go. Without a pid namespace it takes a pass for all who are there and, after some of them have died, perhaps
+ * one for whom they left behind. */
+static uint32_t kill_and_reap(struct state *state)
+{
+	bool bare = state->watch->bare;
+	uint32_t otherwise = 0;
+	for (;;) {
+		tree_kill(bare);
+		otherwise += reap(state, !bare);
+		if (!bare || state->childless)
+			return otherwise;
+		nanosleep(&(struct timespec){.tv_nsec = PASS_NS}, NULL);
+	}
 }
 
 static uint64_t reaped_cpu(const struct sn_report *report)
@@ -80,7 +94,7 @@ static uint64_t reaped_cpu(const struct sn_report *report)
 static uint64_t cpu_used(const struct watch *watch)
 {
 	if (!cgroup_has_cpu(watch->gauges))
-		return sample_tree().cpu_ns + reaped_cpu(watch->report);
+		return sample_tree(watch->bare).cpu_ns + reaped_cpu(watch->report);
 	uint64_t used = cgroup_usage(watch->gauges).cpu_ns - watch->before.cpu_ns;
 	uint64_t own = watch->gauges->fd[SN_GAUGE_GROUP] >= 0 ? 0 : clock_ns(CLOCK_PROCESS_CPUTIME_ID) - watch->own_cpu_ns;
 	return used > own ? used - own : 0;
@@ -103,12 +117,11 @@ static void end_tree(struct state *state, uint32_t ended_by)
 	struct sn_report *report = state->watch->report;
 	report->ended_by = ended_by;
 	report->wall_ns = clock_ns(CLOCK_MONOTONIC) - state->watch->started_ns;
-	if (sys(SYS_kill, -1, 0) >= 0) { /* ESRCH, the rule: nobody is left */
+	if (!tree_is_empty(state->watch->bare)) {
 		if (!cgroup_has_cpu(state->watch->gauges))
 			cpu_sampled(state->watch);
-		uint32_t there = sample_processes();
-		sys(SYS_kill, -1, SIGKILL);
-		uint32_t otherwise = reap(state, true);
+		uint32_t there = sample_processes(state->watch->bare);
+		uint32_t otherwise = kill_and_reap(state);
 		report->killed = there > otherwise ? there - otherwise : 0;
 	} else {
 		reap(state, true);
@@ -148,9 +161,9 @@ static void check_sample(struct state *state, uint64_t now)
 	const struct sn_request *request = watch->request;
 	uint64_t step = state->sample_step, least = MS;
 	if (request->flags & SN_REQUEST_SAMPLE) {
-		struct sampled sum = sample_tree();
+		struct sampled sum = sample_tree(watch->bare);
 		if (request->memory_bytes && sum.memory_bytes > request->memory_bytes && sum.processes > 1) {
-			uint64_t once = sample_shared_once();
+			uint64_t once = sample_shared_once(watch->bare);
 			sum.memory_bytes = once ? once : sum.memory_bytes;
 			least = earliest(4 * (clock_ns(CLOCK_MONOTONIC) - now), SAMPLE_MOST_NS); /* it must not cost more than the guest */
 		}
@@ -196,8 +209,11 @@ static bool hear_host(struct state *state)
 {
 	uint32_t verb = 0;
 	unsigned none = 0;
-	if (channel_receive(state->watch->channel, &verb, sizeof verb, NULL, 0, NULL, &none) != (long)sizeof verb)
+	if (channel_receive(state->watch->channel, &verb, sizeof verb, NULL, 0, NULL, &none) != (long)sizeof verb) {
+		if (state->watch->bare) /* else the kernel ends whom init leaves */
+			end_tree(state, SN_BY_CANCEL);
 		return false;
+	}
 	end_tree(state, verb == SN_END_OUTPUT ? SN_BY_OUTPUT : SN_BY_CANCEL);
 	return true;
 }
@@ -215,7 +231,7 @@ static void hear_children(struct state *state)
 
 static void hear_filter(struct state *state, struct pollfd *listener)
 {
-	long result = listener->revents & POLLIN ? seccomp_read(listener->fd, state->watch->report) : -ENOTCONN;
+	long result = listener->revents & POLLIN ? seccomp_read(listener->fd, state->watch->supervised, state->watch->report) : -ENOTCONN;
 	if (!result)
 		end_tree(state, SN_BY_FILTER);
 	else if (result != -ENOENT && result != -EINTR)

@@ -26,6 +26,7 @@ class Job:
     pipe_stdin: bool = False  # the caller writes: `Box.write`
     workspace: str | None = None  # of the host; None: a private one
     collect: Patterns | None = None
+    commit: bool = True  # what a run changed apart from the host's directories; False: the caller decides
     cwd: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from sandbox_native import files, verdict
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.base import Job, Output
+from sandbox_native.backends.given import Given
 from sandbox_native.backends.native import call_name, failure_of, report_data
 from sandbox_native.backends.watched import Watched
 from sandbox_native.errors import SandboxError, SetupError
@@ -22,10 +23,11 @@ from sandbox_native.missing import View, explain
 from sandbox_native.receipt import Receipts
 from sandbox_native.result import Result
 from sandbox_native.turns import Turns
-from sandbox_native.workspace import Workspace
 
 if TYPE_CHECKING:
     from sandbox_native.backends.engine import Slot
+    from sandbox_native.commit.changes import Changes
+    from sandbox_native.denials import Denial
 
 # A signal may be delivered to another thread than the one that waits in C, which then goes on waiting: so it comes up for
 # air at this interval, and Python runs its handlers.
@@ -41,7 +43,7 @@ class LinuxBox:
 
     __slots__ = (
         *("turns", "slot", "_bytes_taken", "_closing", "_error", "_give_back", "_job", "_keep", "_raw", "_receipts", "_result"),
-        *("_pid", "_slot_failed", "_watch", "_watched", "_workspace", "__weakref__"),
+        *("_pid", "_slot_failed", "_watch", "_watched", "_given", "__weakref__"),
     )
 
     def __init__(
@@ -50,13 +52,13 @@ class LinuxBox:
         slot: Slot,
         receipts: Receipts,
         give_back: Callable[[LinuxBox, bool], None],
-        workspace: Workspace | None,
+        given: Given,
     ) -> None:
         """`give_back` is called once, when the box is closed; its second argument says whether the slot can be used again.
-        `workspace` is closed with the box."""
+        `given` is closed with the box."""
         self._closing = threading.RLock()  # a signal handler may end or close what its own thread is just closing
         self._give_back: Callable[[LinuxBox, bool], None] | None = give_back
-        self._workspace = workspace
+        self._given = given
         self._raw = raw = ffi.new("struct sn_box *")
         lib.sn_box_init(raw)
         self.turns = Turns()
@@ -85,12 +87,12 @@ class LinuxBox:
     @property
     def shows_host(self) -> bool:
         """Whether the guest's workspace is a directory of the host."""
-        return self._workspace is not None
+        return self._given.workspace is not None
 
-    def start(self, request: Any, mount: int) -> None:
+    def start(self, request: Any) -> None:
         """Starts the run; on failure the C side is closed and nothing runs."""
         why = ffi.new("struct sn_failure *")
-        given = ffi.new("struct sn_given *", (mount, -1, -1, 0))
+        given = self._given.descriptors()
         if lib.sn_box_start(self._raw, self.slot.process, request, self._job.body.data, given, _GRACE_MS, why) < 0:
             self._fail(failure_of(why))
 
@@ -188,6 +190,7 @@ class LinuxBox:
         if cut_err:
             cut["stderr"] = err.total
         collected = self._collect()
+        changes, denials = self._settle_changes()
         return Result(
             status=judged.status,
             exit_code=judged.exit_code,
@@ -204,6 +207,8 @@ class LinuxBox:
             hint=judged.hint or verdict.cut_hint(cut, limits),
             files=collected.files,
             files_refused=collected.refused,
+            denials=denials,
+            changes=changes,
         )
 
     def _explain(self, report: verdict.ReportData) -> verdict.ReportData:
@@ -235,10 +240,24 @@ class LinuxBox:
         wanted = self._job.collect
         if wanted is None:
             return files.Collection()
-        root = self._raw.workspace_fd if self._workspace is None else self._workspace.fd
+        shown = self._given.workspace
+        root = self._raw.workspace_fd if shown is None or self._given.apart is not None else shown.fd
         if root < 0:  # init was lost before it could hand the workspace over
             return files.Collection(refused={"": "the workspace was lost with its box"})
         return files.collect(root, wanted, self._job.limits)
+
+    def _settle_changes(self) -> tuple[Changes | None, tuple[Denial, ...]]:
+        """What the guest changed where that is kept apart: committed, or for the caller to decide."""
+        apart = self._given.apart
+        if apart is None:
+            return None, ()
+        changes = apart.changes(self._raw.changes_fd)
+        if changes is None:
+            return None, apart.lost()
+        if self._job.commit:
+            return changes, changes.commit()
+        changes.look()
+        return changes, changes.refused
 
     def settle(self) -> None:
         """Ends the run and makes its result, for whoever asks later; then closes. For a backend that closes."""
@@ -273,8 +292,7 @@ class LinuxBox:
                 lib.sn_box_close(self._raw)
                 self._watched.wake()
                 try:
-                    if self._workspace is not None:
-                        self._workspace.close()
+                    self._given.close()
                 finally:
                     give_back, self._give_back = self._give_back, None
         finally:
@@ -296,5 +314,4 @@ class LinuxBox:
         self._error = SandboxError("this Process belongs to the process that spawned it")
         lib.sn_box_abandon(self._raw)
         self.unwatch()
-        if self._workspace is not None:
-            self._workspace.abandon()
+        self._given.abandon()

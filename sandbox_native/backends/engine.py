@@ -209,6 +209,15 @@ class Engine:
             raise_failure(why)
         return int(mount)
 
+    def explain(self, socket: int, memory: int) -> int:
+        """A supervisor of one run's refused calls: its pidfd, which the caller closes. `memory` is of a struct sn_denials."""
+        why = ffi.new("struct sn_failure *")
+        with self._asking:
+            supervisor = lib.sn_launcher_explain(self._launcher, socket, memory, _TIMEOUT_MS, why)
+        if supervisor < 0:
+            raise_failure(why)
+        return int(supervisor)
+
     # ---- the end ----
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from sandbox_native._native import ffi, lib
 from sandbox_native.backends.base import Job
 from sandbox_native.backends.box import LinuxBox
 from sandbox_native.backends.engine import Engine
+from sandbox_native.backends.given import NOTHING, Given, give, keeps_apart
 from sandbox_native.backends.prepare import open_engine
 from sandbox_native.backends.same_file import SameFile
 from sandbox_native.errors import SetupError, UnsupportedError
@@ -26,7 +27,6 @@ from sandbox_native.policy import Policy, Rung
 from sandbox_native.receipt import Ground, Receipts
 from sandbox_native.request import rlimits
 from sandbox_native.result import Result
-from sandbox_native.workspace import Workspace, open_workspace
 
 _RLIMITS: Final = {
     "as": resource.RLIMIT_AS,
@@ -49,6 +49,7 @@ class LinuxBackend:
 
     def __init__(self, policy: Policy, limits: Limits, cgroup: str | None) -> None:
         self._policy, self._limits, self._cgroup = policy, limits, cgroup
+        self._keeps_apart = keeps_apart(policy)
         self._reset()
         _LIVE.add(self)
         self._open()
@@ -106,62 +107,42 @@ class LinuxBackend:
         if job.limits.cpus is not None and self._ground.rung is not Rung.FULL:
             raise UnsupportedError("limits.cpus needs a control group", ("a control group",), "leave cpus=None, or see doctor")
         engine = self._engine or self._open()
-        if job.workspace is None:
-            return self._start(engine, job, None, -1)
-        engine, shown, mount = self._show(engine, job.workspace)
+        if job.workspace is None and not self._keeps_apart:
+            return self._start(engine, job, NOTHING)
+        engine, given = self._give(engine, job.workspace)
         try:
-            return self._start(engine, job, shown, mount)
+            return self._start(engine, job, given)
         finally:
-            os.close(mount)
+            given.started()
 
-    def _start(self, engine: Engine, job: Job, shown: Workspace | None, mount: int) -> LinuxBox:
+    def _start(self, engine: Engine, job: Job, given: Given) -> LinuxBox:
         try:
             slot = engine.take()
         except BaseException:
-            if shown is not None:
-                shown.close()
+            given.close()
             self._suspect(engine)
             raise
-        box = LinuxBox(job, slot, self._receipts, self._give_back, shown)  # from here on its own to close
+        box = LinuxBox(job, slot, self._receipts, self._give_back, given)  # from here on its own to close
         try:
             self._boxes.add(box)
             slot.prepare(job.limits)
-            box.start(self._request(job, shown), mount)
+            box.start(self._request(job, given))
         except BaseException:
             box.close()
             raise
         return box
 
-    def _show(self, engine: Engine, path: str) -> tuple[Engine, Workspace, int]:
-        """A host directory as a detached mount for one run."""
-        shown = open_workspace(path)
+    def _give(self, engine: Engine, path: str | None) -> tuple[Engine, Given]:
         try:
-            try:
-                return engine, shown, self._bind(engine, shown)
-            except SetupError as error:
-                if error.errno not in (errno.ESTALE, errno.ENOENT):
-                    raise
-            # The directory is on a mount that is newer than the launcher's copy of the host's tree.
-            engine = self._renew(engine)
-            return engine, shown, self._bind(engine, shown)
-        except BaseException:
-            shown.close()
-            raise
-
-    def _bind(self, engine: Engine, shown: Workspace) -> int:
-        """What the guest makes there is to be the caller's: by an idmapped mount, or by changing owners if the policy says so."""
-        flags, identity = lib.SN_OP_NOSUID | lib.SN_OP_NODEV, self._ground.plan.identity
-        if not identity.root:
-            return engine.bind(shown.path, flags, shown.device, shown.inode)
-        try:
-            return engine.bind(shown.path, flags | lib.SN_OP_IDMAP, shown.device, shown.inode)
+            return engine, give(engine, self._ground, path)
         except SetupError as error:
-            if error.stage != "idmap" or self._policy.workspace_owner != "chown":
+            if error.errno not in (errno.ESTALE, errno.ENOENT):
                 raise
-        shown.hand_over((identity.owner_uid, identity.owner_gid), (identity.box_uid, identity.box_gid))
-        return engine.bind(shown.path, flags, shown.device, shown.inode)
+        # The directory is on a mount that is newer than the launcher's copy of the host's tree.
+        engine = self._renew(engine)
+        return engine, give(engine, self._ground, path)
 
-    def _request(self, job: Job, shown: Workspace | None) -> Any:
+    def _request(self, job: Job, given: Given) -> Any:
         """A struct sn_request: the part that follows from the limits is kept."""
         known = self._requests.get(job.limits)
         if known is None:
@@ -170,7 +151,9 @@ class LinuxBackend:
             known = self._requests[job.limits] = _limits_part(job.limits, self._ground)
         request, body = ffi.new("struct sn_request *"), job.body
         ffi.memmove(request, known, len(known))
-        if job.collect is not None and shown is None:
+        if given.apart is not None:
+            request.flags |= lib.SN_REQUEST_CHANGES
+        if job.collect is not None and (given.workspace is None or given.apart is not None):
             request.flags |= lib.SN_REQUEST_COLLECT
         request.body_bytes = len(body.data)
         request.candidates, request.argc, request.envc, request.files = body.candidates, body.argc, body.envc, body.files

@@ -10,7 +10,7 @@ import os
 import weakref
 from dataclasses import replace
 
-from sandbox_native import hosttree, planning
+from sandbox_native import hostids, hosttree, planning
 from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.native import strict_filter
 from sandbox_native.cgroup import Group, Hierarchy, discover, make_group, release, sweep
@@ -35,8 +35,11 @@ def open_engine(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Eng
 
 
 def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, Ground]:
-    features, hierarchy = probe(), control_groups(cgroup)
-    planned = planning.plan(policy, limits, features, _facts(policy, features, hierarchy))
+    features = probe()
+    # Looking for one may move this process: not where no rung has a use for it.
+    hierarchy = Hierarchy(version=0, reason="no namespaces") if features.missing else control_groups(cgroup)
+    facts = _facts(policy, features, hierarchy)
+    planned = planning.plan(policy, limits, features, facts)
     rung, plan = planned.rung, planned.plan
     group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
     if group is not None:
@@ -55,6 +58,8 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, G
         group=hierarchy.detail,
         swap_limited=getattr(slot.group, "swap_limited", False),
         rlimit_counts=rung is not Rung.FULL and features.works(Feature.NPROC),
+        shown=facts.tree.shown,
+        landlock_abi=features.landlock_abi,
     )
     return engine, ground
 
@@ -62,7 +67,7 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, G
 def _facts(policy: Policy, features: Features, hierarchy: Hierarchy) -> Facts:
     identity = _identity()
     return Facts(
-        tree=hosttree.read_tree(policy),
+        tree=hosttree.read_tree(policy, overlays=features.works(Feature.OVERLAY)),
         identity=identity,
         hierarchy=hierarchy,
         machine=Machine.here(launcher_path()),
@@ -93,7 +98,7 @@ def _hierarchy(cgroup: str | None, pid: int) -> Hierarchy:
 
 def _identity() -> Identity:
     uid, gid = os.geteuid(), os.getegid()
-    box = hosttree.free_id() if uid == 0 else None
+    box = hostids.free_id() if uid == 0 else None
     if box is None:
         return Identity(root=False, box_uid=uid, box_gid=gid, owner_uid=uid, owner_gid=gid)
     return Identity(root=True, box_uid=box, box_gid=box, owner_uid=uid, owner_gid=gid)

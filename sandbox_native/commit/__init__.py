@@ -4,8 +4,8 @@
                                                    └──────▶ staging ──▶ journal ──▶ apply
 
 - marks.py: how an overlay writes down what was changed. tree.py reads that next to the host's directory.
-- refusals.py, with resolve.py and repositories.py: what a guest may not change, also where links lead to it.
-- place.py: the lock and the staging directory. staging.py fills it, journal.py writes down what is to be done, apply.py does it.
+- refusals.py, with resolve.py and repositories.py: what a guest may not change, also where links lead to it. - place.py: the
+  lock and the staging directory. staging.py fills it, journal.py writes down what is to be done, apply.py does it.
 - overlay.py: one overlay from reading to committing. changes.py: what the caller gets.
 
 A commit is all or nothing. Data and metadata are staged first, on the host directory's own file system; renaming the finished

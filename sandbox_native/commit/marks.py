@@ -65,7 +65,7 @@ def opaque(directory: int) -> bytes:
 
 
 def attributes(fd: int) -> dict[str, bytes]:
-    """The guest's extended attributes. Those that mean something to an overlay are not the guest's to make, here or below another."""
+    """The guest's extended attributes. Those that mean something to an overlay are not the guest's to make."""
     try:
         names = os.listxattr(fd)
     except OSError as error:

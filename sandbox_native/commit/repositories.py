@@ -1,49 +1,98 @@
-"""Which directories git takes for a repository, in the host's directory with what the guest changed. Host process.
+"""Which directories git takes for a repository, in the host's directory with or without what the guest changed. Host process.
 
-Called by refusals.py. A repository's hooks and configuration run programs, so they are protected wherever git finds them: in a .git
-directory, where a .git link or file leads, where that says that it has them (`commondir`), and in a directory that merely looks like a
-repository, which is enough for git when somebody stands in it.
+Called by refusals.py. A repository's hooks and configuration run programs, so they are protected wherever git finds them: in
+a .git directory, where a .git link or file leads, where that says that it has them (`commondir`), and in a directory that
+merely looks like a repository, which is enough for git when somebody stands in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from sandbox_native.commit.marks import Kind
-from sandbox_native.commit.resolve import Names, View
+from sandbox_native.commit.resolve import Names, Place, View
 from sandbox_native.commit.tree import Node
 
-MOST: Final = 4096
-"""Working trees; a guest that makes more of them has the rest of its .git refused."""
+MOST: Final = 1024
+"""Working trees that a guest may make in one run; the .git of the others is refused."""
 
 _LOOKS: Final = ("HEAD", "objects", "refs", "commondir")
 
 
 @dataclass(slots=True)
 class Found:
-    """Directories, each with the guest's nodes that led there. `outside`: nodes that lead out of the host's directory."""
+    """Directories, each with the way that led there. `outside`: ways that lead out of the host's directory."""
 
-    tops: dict[Names, tuple[Node, ...]] = field(default_factory=dict)
-    repositories: dict[Names, tuple[Node, ...]] = field(default_factory=dict)
-    outside: list[Node] = field(default_factory=list)
+    tops: list[Names]
+    repositories: dict[Names, Place] = field(default_factory=dict)
+    outside: list[Place] = field(default_factory=list)
 
 
-def find(view: View, tops: Iterator[Names], looking: Iterator[Names]) -> Found:
-    """`tops`: where there may be a .git. `looking`: directories that may look like a repository themselves."""
-    found = Found(tops={(): ()})
-    for top in tops:
-        if view.exists((*top, ".git")):
-            found.tops[top] = ()
+def find(view: View, tops: Iterable[Names], suspects: Iterable[Names]) -> Found:
+    """`tops`: where a .git may be; the root always. `suspects`: directories that may look like a repository themselves."""
+    found = Found([()])
+    found.tops += (top for top in dict.fromkeys(tops) if top and view.exists((*top, ".git")))
     for top in found.tops:
         _note(view, found, view.repository(top))
-    for directory in looking:
-        guests = _looks_like_one(view, directory)
-        if guests is not None:
-            _note_at(view, found, directory, guests)
+    for names in suspects:
+        if names not in found.repositories and _looks_like_one(view, names):
+            _note(view, found, Place(names, tuple(_made(view, names))))
     return found
 
 
-def _note(view: View, found: Found, place: object) -> None:
-    raise NotImplementedError
+def _note(view: View, found: Found, place: Place) -> None:
+    """A repository, and what it shares with others."""
+    if place.names is None:
+        found.outside.append(place)
+        return
+    if view.entry(place.names).kind not in (Kind.DIRECTORY, Kind.REMOVED):
+        return
+    found.repositories.setdefault(place.names, place)
+    common = view.common(place.names)
+    if common is None:
+        return
+    shared = place.on(common)
+    if shared.names is None:
+        found.outside.append(shared)
+    else:
+        found.repositories.setdefault(shared.names, shared)
+
+
+def _looks_like_one(view: View, names: Names) -> bool:
+    head, objects, refs, common = (view.exists((*names, name)) for name in _LOOKS)
+    return head and (common or (objects and refs))
+
+
+def _made(view: View, names: Names) -> Iterator[Node]:
+    """What the guest put there to make it look like one."""
+    for name in _LOOKS:
+        node = view.entry((*names, name)).node
+        if node is not None and node.before is None:
+            yield node
+
+
+def candidates(tree: Node) -> tuple[list[Names], list[Names]]:
+    """Of what the guest touched: directories with a .git or with one before, and those that may look like a repository."""
+    tops: list[Names] = []
+    suspects: list[Names] = []
+    waiting: list[tuple[Node, Names]] = [(tree, ())]
+    made = 0
+    while waiting:
+        node, names = waiting.pop()
+        git = node.children.get(".git")
+        if git is not None and git.before is None and git.changed:
+            made += 1
+            if made > MOST:
+                git.refuse(f"the guest made more than {MOST} working trees of git")
+        if git is not None or node.merges:
+            tops.append(names)
+        if not node.children.keys().isdisjoint((*_LOOKS, "config", "hooks")):
+            suspects.append(names)
+        for child in node.children.values():
+            if child.kind is Kind.DIRECTORY:
+                waiting.append((child, (*names, child.name)))
+            if child.lost is not None:
+                tops += ((*names, child.name, *filter(None, top.split("/"))) for top in child.lost.repositories)
+    return tops, suspects

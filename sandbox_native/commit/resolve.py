@@ -1,13 +1,12 @@
 """Where a path of the host's directory leads, with what the guest changed and without it. Host process.
 
-Called by repositories.py and refusals.py. Links are followed by us, name by name, and only within the directory: what leads out of
-it is said to. A view without a tree is the directory as the host has it.
+Called by repositories.py and refusals.py. Links are followed by us, name by name, and only within the directory: what leads
+out of it is said to. A view without a tree is the directory as the host has it.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,11 +34,16 @@ _ABSENT: Final = Entry(Kind.REMOVED)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a path leads. `names` is None when that is outside, or nowhere for its many links; `guests` are the links, and files that
-    name a directory, of the guest's that led there."""
+    """Where a path leads. `names` is None when that is outside, or nowhere for its many links; `guests` are the links, and
+    files that name a directory, of the guest's that led there, `hosts` those of the host's."""
 
     names: Names | None
     guests: tuple[Node, ...] = ()
+    hosts: tuple[Names, ...] = ()
+
+    def on(self, further: Place) -> Place:
+        """The way that goes on from here."""
+        return Place(further.names, (*self.guests, *further.guests), (*self.hosts, *further.hosts))
 
 
 class View:
@@ -119,14 +123,13 @@ class View:
 
     def _pointed(self, place: Place, entry: Entry, start: Names, prefix: str) -> Place:
         assert place.names is not None
-        guests = place.guests if entry.node is None else (*place.guests, entry.node)
         text = self.text(place.names, entry)
         if not text.startswith(prefix):
-            return Place(place.names)  # nothing that git follows
+            return place  # nothing that git follows
+        by = Place(None, (), (place.names,)) if entry.node is None else Place(None, (entry.node,))
         if len(os.fsencode(text)) > MAX_POINTER:
-            return Place(None, guests)
-        on = self.resolve(start, text[len(prefix) :].strip(" \t\r\n"))
-        return Place(on.names, (*guests, *on.guests))
+            return place.on(by)
+        return place.on(by).on(self.resolve(start, text[len(prefix) :].strip(" \t\r\n")))
 
 
 class _Way:
@@ -136,6 +139,7 @@ class _Way:
         self._view, self._last = view, last
         self._at = list(start)
         self._guests: list[Node] = []
+        self._hosts: list[Names] = []
         self._links = 0
 
     def go(self, path: str) -> Place:
@@ -155,15 +159,17 @@ class _Way:
             entry = self._view.entry(here)
             if entry.kind is Kind.LINK and (waiting or self._last):
                 text = self._view.text(here, entry)
-                if not self._follow(entry, text, waiting):
+                if not self._follow(here, entry, text, waiting):
                     return self._outside()
             else:
                 self._at.append(name)
-        return Place(tuple(self._at), tuple(self._guests))
+        return Place(tuple(self._at), tuple(self._guests), tuple(self._hosts))
 
-    def _follow(self, entry: Entry, text: str, waiting: list[str]) -> bool:
+    def _follow(self, here: Names, entry: Entry, text: str, waiting: list[str]) -> bool:
         if entry.node is not None:
             self._guests.append(entry.node)
+        else:
+            self._hosts.append(here)
         self._links += 1
         if text.startswith("/") or self._links > _MOST_LINKS or len(waiting) > MAX_PATH:
             return False
@@ -171,4 +177,4 @@ class _Way:
         return True
 
     def _outside(self) -> Place:
-        return Place(None, tuple(self._guests))
+        return Place(None, tuple(self._guests), tuple(self._hosts))

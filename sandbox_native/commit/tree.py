@@ -51,6 +51,7 @@ class Node:
     refused: str = ""
     allow: str | None = None  # with `refused`: the policy's field
     beneath: int = 0  # changes at and beneath
+    live: int = 0  # those of them that are not refused
 
     @property
     def merges(self) -> bool:
@@ -64,6 +65,13 @@ class Node:
             names.append(node.name)
             node = node.parent
         return "/".join(reversed(names))
+
+    def at(self, path: str) -> Node:
+        """The node of a path beneath this one."""
+        node = self
+        for name in path.split("/"):
+            node = node.children[name]
+        return node
 
     def refuse(self, reason: str, allow: str | None = None) -> None:
         self.refused, self.allow = self.refused or reason, allow
@@ -131,7 +139,7 @@ class _Reader:
 
     def _entry(self, level: _Level, name: str) -> _Level | None:
         status = os.stat(name, dir_fd=self._above.fd, follow_symlinks=False)
-        with _readable(name, self._above.fd, status):
+        with readable(name, self._above.fd, status):
             kind = marks.upper_kind(name, self._above.fd, status, level.opaque == b"x")
         node = Node(name, kind, level.node, status)
         length = level.length + 1 + len(os.fsencode(name))
@@ -144,7 +152,7 @@ class _Reader:
 
     def _descend(self, node: Node, length: int) -> _Level | None:
         assert node.status is not None
-        restore = _open_up(node.name, self._above.fd, node.status)
+        restore = open_up(node.name, self._above.fd, node.status)
         self._above.down(node.name)
         if node.merges:
             try:
@@ -210,7 +218,7 @@ class _Reader:
         if node.kind is Kind.REMOVED:
             node.changed = node.before is not None
             return
-        with _readable(node.name, self._above.fd, node.status):
+        with readable(node.name, self._above.fd, node.status):
             if node.kind is Kind.LINK:
                 node.text = os.readlink(node.name, dir_fd=self._above.fd)
             elif node.kind is Kind.FILE and node.name in _POINTERS:
@@ -293,7 +301,7 @@ def read_pointer(name: str, directory: int) -> str:
         os.close(fd)
 
 
-def _open_up(name: str, directory: int, status: os.stat_result) -> int:
+def open_up(name: str, directory: int, status: os.stat_result) -> int:
     """Makes a directory of the guest's readable for its owner; the mode to give back, or -1."""
     if status.st_mode & stat.S_IRWXU == stat.S_IRWXU or os.geteuid() == 0:
         return -1
@@ -302,7 +310,7 @@ def _open_up(name: str, directory: int, status: os.stat_result) -> int:
 
 
 @contextmanager
-def _readable(name: str, directory: int, status: os.stat_result | None) -> Iterator[None]:
+def readable(name: str, directory: int, status: os.stat_result | None) -> Iterator[None]:
     """A file that the guest made unreadable for its owner, who is the host's user, readable for a while."""
     shut = status is not None and stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IRUSR and os.geteuid() != 0
     if not shut or status is None:

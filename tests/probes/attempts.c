@@ -7,6 +7,7 @@
  *   tiocsti | tioclinux | tty | ptrace PID | kill PID SIGNAL | vmread PID | proc PID (every file below /proc/PID)
  *   read PATH | write PATH | create PATH | mkdir PATH | mknod PATH | link FROM TO | chown PATH
  *   mount | unshare FLAGS | clone FLAGS | clone3 | setuid ID | chroot PATH | setns PATH | sethostname | keyctl | hog-fds
+ *   landlock (how many domains it can still enter: the kernel permits 16)
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -16,11 +17,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -165,6 +168,25 @@ static void hog_fds(void)
 	dprintf(1, "hog-fds made=%d errno=%d\n", made, errno);
 }
 
+/* Of rules that permit everything but to make a block device. */
+static void enter_domains(void)
+{
+	uint64_t block = 1 << 11;
+	int entered = 0, error = 0;
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	while (!error) {
+		int fd = (int)syscall(444, &block, sizeof block, 0);
+
+		if (fd < 0 || syscall(446, fd, 0))
+			error = errno;
+		else
+			entered++;
+		close(fd);
+	}
+	dprintf(1, "landlock entered=%d errno=%d\n", entered, error);
+}
+
 #define IS(name) (strcmp(w[0], name) == 0)
 #define TEXT(index) ((index) < n ? w[index] : "")
 
@@ -211,6 +233,7 @@ static void file_verb(char **w, int n)
 	if (IS("link")) say("link", symlink(TEXT(1), TEXT(2)));
 	if (IS("chown")) say("chown", chown(TEXT(1), 0, 0));
 	if (IS("hog-fds")) hog_fds();
+	if (IS("landlock")) enter_domains();
 }
 
 int main(int argc, char **argv)

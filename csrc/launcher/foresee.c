@@ -1,0 +1,146 @@
+/* What the kernel is about to answer to a call with a path that the filter lets through, as far as it can be told beforehand: the
+ * supervisor keeps those that will be refused. It has the guest's uid and no capability, so a look says what the guest's own would;
+ * it looks through the guest's root and opens nothing but for its name. A wrong guess costs a line of the report.
+ */
+
+#include "launcher.h"
+
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+enum { NR_faccessat2 = 439, MOST_PARENTS = 48 };
+
+/* A name in the guest's tree, `root` being its root: a descriptor for looking only, or -errno. */
+static long look(int root, const char *path, bool follow)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW),
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	while (*path == '/')
+		path++;
+	return sys(NR_openat2, root, *path ? path : ".", &how, sizeof how);
+}
+
+static long permitted(int fd, int mode)
+{
+	return sys(NR_faccessat2, fd, "", mode, AT_EMPTY_PATH);
+}
+
+static long writable(int fd)
+{
+	struct statfs fs;
+	if (!sys(SYS_fstatfs, fd, &fs) && fs.f_flags & ST_RDONLY)
+		return -EROFS;
+	return permitted(fd, W_OK);
+}
+
+/* The name's directory; false for the root itself. */
+static bool cut_last(char *path)
+{
+	size_t end = strlen(path);
+	while (end && path[end - 1] == '/')
+		end--;
+	while (end && path[end - 1] != '/')
+		end--;
+	path[end] = 0;
+	return end > 0;
+}
+
+/* What is missing beneath what is shown of the host is missing there too. Only where the box's own directories (tmpfs, all of them)
+ * end before the path does can the host have more. */
+static long missing(int root, const char *path, long error)
+{
+	static char parent[PATH_ROOM];
+	struct statfs fs;
+	memcpy(parent, path, sizeof parent);
+	for (int i = 0; i < MOST_PARENTS && cut_last(parent); i++) {
+		owned_fd fd = (int)look(root, parent, true);
+		if (fd >= 0)
+			return !sys(SYS_fstatfs, fd, &fs) && (uint32_t)fs.f_type == TMPFS_MAGIC ? error : 0;
+	}
+	return 0;
+}
+
+/* A name is to be made, replaced or removed there. */
+static long in_parent(int root, const char *path)
+{
+	static char parent[PATH_ROOM];
+	memcpy(parent, path, sizeof parent);
+	if (!cut_last(parent))
+		return 0;
+	owned_fd fd = (int)look(root, parent, true);
+	return fd >= 0 ? writable(fd) : fd == -ENOENT || fd == -ENOTDIR ? missing(root, parent, fd) : 0;
+}
+
+/* Of open(2). */
+static long by_flags(int root, int fd, const char *path, uint64_t flags)
+{
+	if (flags & O_PATH)
+		return 0;
+	if ((flags & O_TMPFILE) == O_TMPFILE)
+		return writable(fd);
+	if (flags & O_CREAT && flags & O_EXCL)
+		return in_parent(root, path);
+	long result = (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC ? writable(fd) : 0;
+	return result || (flags & O_ACCMODE) == O_WRONLY ? result : permitted(fd, R_OK);
+}
+
+/* A socket of the host's does not answer through what is shown read-only. */
+static long connectable(int fd)
+{
+	struct stat file;
+	struct statfs fs;
+	bool shown = !fstat(fd, &file) && S_ISSOCK(file.st_mode) && !sys(SYS_fstatfs, fd, &fs) && fs.f_flags & ST_RDONLY;
+	return shown ? -ECONNREFUSED : 0;
+}
+
+static long of_existing(int root, int fd, const char *path, enum need need, uint64_t next)
+{
+	struct statfs fs;
+	switch (need) {
+	case NEED_FLAGS:
+		return by_flags(root, fd, path, next);
+	case NEED_MODE:
+		return next & W_OK ? writable(fd) : permitted(fd, (int)next & 7);
+	case NEED_MADE:
+	case NEED_WRITTEN:
+		return writable(fd);
+	case NEED_OWNED:
+		return !sys(SYS_fstatfs, fd, &fs) && fs.f_flags & ST_RDONLY ? -EROFS : 0;
+	case NEED_RUN:
+		return permitted(fd, X_OK);
+	case NEED_GONE:
+	case NEED_PLACED:
+		return in_parent(root, path);
+	case NEED_SOCKET:
+		return connectable(fd);
+	default:
+		return 0;
+	}
+}
+
+/* The box has an address of its own only. */
+static long foresee_address(const char *path)
+{
+	return strncmp(path, "127.", 4) && strncmp(path, "0.0.0.0:", 8) && strncmp(path, "[0000:", 6) ? -ENETUNREACH : 0;
+}
+
+/* -errno, or 0 for nothing that is worth a note. `next` is the argument behind the path. */
+long foresee(int root, const char *path, enum need need, uint64_t next)
+{
+	if (path[0] != '/')
+		return need == NEED_SOCKET && path[0] ? foresee_address(path) : 0;
+	bool makes = need == NEED_NEW || need == NEED_MADE || need == NEED_PLACED || (need == NEED_FLAGS && next & O_CREAT);
+	bool name = need == NEED_NAME || need == NEED_GONE || need == NEED_PLACED || need == NEED_NEW ||
+		    (need == NEED_FLAGS && next & O_NOFOLLOW);
+	owned_fd fd = (int)look(root, path, !name);
+	if (fd >= 0)
+		return of_existing(root, fd, path, need, next);
+	if (fd != -ENOENT && fd != -ENOTDIR)
+		return fd == -EACCES ? fd : 0;
+	return makes ? in_parent(root, path) : missing(root, path, fd);
+}

@@ -1,0 +1,70 @@
+"""Removes a directory with all that is in it, however deep. Host process; of what nobody else changes."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from sandbox_native.descent import DIRECTORY, Descent
+
+
+def remove_tree(above: int, name: str) -> None:
+    """Following no link. What cannot be removed (another's, say) stays, with what is around it. Harmless when there is none."""
+    try:
+        fd = _open(above, name)
+    except OSError:
+        return
+    try:
+        with Descent(fd) as place:
+            _empty(place)
+    finally:
+        os.close(fd)
+    _remove_empty(above, name)
+
+
+def _empty(place: Descent) -> None:
+    waiting = [("", os.listdir(place.fd))]
+    while waiting:
+        name, names = waiting[-1]
+        if names:
+            one = names.pop()
+            if not _unlink(place.fd, one) and _enter(place, one):
+                waiting.append((one, os.listdir(place.fd)))
+            continue
+        waiting.pop()
+        if waiting:
+            place.up()
+            _remove_empty(place.fd, name)
+
+
+def _unlink(directory: int, name: str) -> bool:
+    """False for what may be a directory."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except OSError:
+        return False
+    return True
+
+
+def _enter(place: Descent, name: str) -> bool:
+    try:
+        os.close(_open(place.fd, name))
+        place.down(name)
+    except OSError:
+        return False
+    return True
+
+
+def _open(above: int, name: str) -> int:
+    """A directory, made readable for its owner first if need be."""
+    status = os.stat(name, dir_fd=above, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(name, stat.S_IRWXU, dir_fd=above)
+    return os.open(name, DIRECTORY, dir_fd=above)
+
+
+def _remove_empty(above: int, name: str) -> None:
+    try:
+        os.rmdir(name, dir_fd=above)
+    except OSError:
+        pass

@@ -1,0 +1,95 @@
+"""The directory on disk in which a run's changes are kept, with `Policy.changes="disk"`. Host process, host's credentials.
+
+It lies beside the directory that the guest works on, as `.sandbox-native-upper-INODE-…`: on the same disk, and in no place
+that the guest sees. Its lock says that somebody still wants it: one that a killed host left is removed by the next run of
+that kind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from sandbox_native.commit.place import RESERVED, same_mount
+from sandbox_native.commit.removal import remove_tree
+from sandbox_native.descent import DIRECTORY
+from sandbox_native.errors import PolicyError
+
+_NAME: Final = f"{RESERVED}upper"
+
+
+@dataclass(slots=True)
+class Upper:
+    """`fd` is the directory, `path` where it is on the host."""
+
+    fd: int
+    path: str
+    device: int
+    inode: int
+    above: int
+
+    def close(self, *, remove: bool) -> None:
+        """`remove`: nobody wants what is in it any more. Harmless when repeated."""
+        if self.fd < 0:
+            return
+        if remove:
+            remove_tree(self.above, os.path.basename(self.path))
+        os.close(self.fd)
+        os.close(self.above)
+        self.fd = self.above = -1
+
+
+def make(root: int, path: str, owner: tuple[int, int]) -> Upper:
+    """Beside the directory `root`, which is at `path`; it becomes the `owner`'s. PolicyError where there is no room for it."""
+    above = _beside(root, path)
+    try:
+        prefix = f"{_NAME}-{os.fstat(root).st_ino}-"
+        _sweep(above, prefix)
+        name = f"{prefix}{os.urandom(8).hex()}"
+        os.mkdir(name, 0o700, dir_fd=above)
+        fd = os.open(name, DIRECTORY, dir_fd=above)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH)
+            status = os.fstat(fd)
+            if (status.st_uid, status.st_gid) != owner:
+                os.chown(fd, *owner)
+            return Upper(fd, os.path.join(os.path.dirname(path), name), status.st_dev, status.st_ino, above)
+        except BaseException:
+            remove_tree(above, name)
+            os.close(fd)
+            raise
+    except BaseException:
+        os.close(above)
+        raise
+
+
+def _beside(root: int, path: str) -> int:
+    reason = "the directory above is on another file system" if not same_mount(root) else ""
+    if not reason:
+        above = os.open("..", DIRECTORY, dir_fd=root)
+        if os.access(".", os.W_OK | os.X_OK, dir_fd=above, effective_ids=True):
+            return above
+        os.close(above)
+        reason = "the directory above may not be written"
+    remedy = f'changes are kept beside {path}: use changes="memory", or a directory beneath one of your own'
+    raise PolicyError(reason, field="Policy.changes", value="disk", remedy=remedy)
+
+
+def _sweep(above: int, prefix: str) -> None:
+    """Those whose host is no more."""
+    for name in os.listdir(above):
+        if not name.startswith(prefix):
+            continue
+        try:
+            fd = os.open(name, DIRECTORY, dir_fd=above)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(above, name)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(fd)

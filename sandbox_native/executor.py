@@ -1,0 +1,38 @@
+"""SandboxExecutor: a Sandbox behind the interface of concurrent.futures, for tools that drive an Executor. Public; every system."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import TYPE_CHECKING, Any
+
+from sandbox_native.result import Result
+
+if TYPE_CHECKING:
+    from sandbox_native.sandbox import Sandbox
+
+
+class SandboxExecutor(Executor):
+    """`submit(argv, **options)` gives a Future of the Result; `map(argvs)` gives Results in order. Options are those of `Sandbox.run`.
+
+    One thread serves all runs. `max_workers`: how many run at once, one for each core by default. A Future that is cancelled before its
+    run began never runs. Made in a forked child or a daemonic worker it works like any other; an executor that was made before a fork is
+    its parent's.
+    """
+
+    def __init__(self, sandbox: Sandbox, max_workers: int | None = None) -> None:
+        self._sandbox = sandbox
+        self._supervisor = sandbox.supervisor(max_workers)
+
+    def submit(self, fn: Callable[..., Any] | Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """`fn` is the job: an argv, a Job, or a mapping with `argv`. RuntimeError after `shutdown`; PolicyError for a job that makes no
+        sense."""
+        task = self._sandbox.task(fn, *args, **kwargs)
+        future: Future[Result] = task.future
+        self._supervisor.submit(task)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Nothing more is taken. With `wait` it returns when all runs have ended; `cancel_futures` ends those that run and cancels the
+        others."""
+        self._supervisor.shut_down(wait=wait, cancel=cancel_futures)

@@ -1,0 +1,86 @@
+"""The receipt's layers about files: what is hidden, protected, kept apart, and out of reach. Pure; called by receipt.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sandbox_native._native import lib
+from sandbox_native.policy import Deletion, Policy, Writes
+from sandbox_native.result import Layer
+from sandbox_native.rules import Access
+from sandbox_native.shown import Shown
+
+_WINDOW: Final = "names that were absent are checked after the run: there was a window"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """The host directory that a run shows as /workspace."""
+
+    shown: bool = False
+    guards: int = 0  # what is protected or hidden in it
+
+
+NOTHING: Final = Brought()
+
+
+def path_layers(policy: Policy, shown: tuple[Shown, ...], held: int, brought: Brought) -> Iterator[Layer]:
+    written = bool(policy.writable) or brought.shown
+    yield _deletion(policy, held)
+    yield _protected(policy, shown, held, brought, written)
+    yield _hidden(policy, shown, held, brought)
+    yield _sockets(policy, shown)
+    yield _hard_links(policy, written)
+    yield _changes(policy, held, written)
+
+
+def _deletion(policy: Policy, held: int) -> Layer:
+    if policy.deletion is Deletion.ALLOW:
+        return Layer(name="deletion", mechanism="Landlock", held=None, detail="removing and renaming are permitted")
+    denied = "no removing, no renaming, no links across directories"
+    return Layer(name="deletion", mechanism="Landlock", held=bool(held & lib.SN_HELD_LANDLOCK), detail=denied)
+
+
+def _protected(policy: Policy, shown: tuple[Shown, ...], held: int, brought: Brought, written: bool) -> Layer:
+    if not written:
+        return Layer(name="protected", mechanism="mounts", held=None, detail="no directory of the host can be written")
+    count = sum(one.kind == "guard" and one.access is Access.PROTECTED for one in shown)
+    existing = f"{count or 'no'} existing names in the policy's roots"
+    in_place = not brought.guards or bool(held & lib.SN_HELD_GUARDS)
+    if policy.writes is Writes.DIRECT:
+        return Layer(name="protected", mechanism="read-only mounts", held=in_place, detail=f"{existing}; {_WINDOW}")
+    apart = in_place and bool(held & lib.SN_HELD_CHANGES)
+    how = "read-only mounts, and the commit refuses"
+    return Layer(name="protected", mechanism=how, held=apart, detail=f"{existing}; absent ones by the commit")
+
+
+def _hidden(policy: Policy, shown: tuple[Shown, ...], held: int, brought: Brought) -> Layer:
+    count = sum(one.kind == "mask" for one in shown)
+    if not count and not policy.hidden:
+        return Layer(name="hidden", mechanism="mounts", held=None, detail="nothing that is shown was to be hidden")
+    in_place = not brought.guards or bool(held & lib.SN_HELD_GUARDS)
+    return Layer(name="hidden", mechanism="covered by empty mounts", held=in_place, detail=f"{count} places")
+
+
+def _sockets(policy: Policy, shown: tuple[Shown, ...]) -> Layer:
+    if policy.host_sockets == "show":
+        return Layer(name="host_sockets", mechanism="none", held=None, detail="sockets of the host in what is shown are in reach")
+    count = sum(one.kind == "overlay" for one in shown)
+    how = "looked for when the Sandbox was made" if policy.host_sockets == "scan" else "every readable root"
+    return Layer(name="host_sockets", mechanism="read-only overlays", held=True, detail=f"{count} roots behind one; {how}")
+
+
+def _hard_links(policy: Policy, written: bool) -> Layer:
+    if policy.on_hard_links == "ignore" or not written:
+        return Layer(name="hard_links", mechanism="scan", held=None, detail="not looked for")
+    return Layer(name="hard_links", mechanism="scan before the start", held=True, detail=policy.on_hard_links)
+
+
+def _changes(policy: Policy, held: int, written: bool) -> Layer:
+    how = "overlay and checked commit"
+    if policy.writes is Writes.DIRECT or not written:
+        return Layer(name="changes", mechanism=how, held=None, detail="what the guest writes is there at once")
+    where = "in memory" if policy.changes == "memory" else "on disk"
+    return Layer(name="changes", mechanism=how, held=bool(held & lib.SN_HELD_CHANGES), detail=f"kept {where} meanwhile")
