@@ -18,6 +18,9 @@ from sandbox_native.result import Enforcement, Layer, Result, Status, Usage
 
 if TYPE_CHECKING:
     from sandbox_native.command_guard import CommandGuard
+    from sandbox_native.commit.changes import Changes
+    from sandbox_native.commit.listing import Change
+    from sandbox_native.commit.recovery import recover
     from sandbox_native.executables import ExecutableResolver
     from sandbox_native.process import Process
     from sandbox_native.runner import run
@@ -40,6 +43,9 @@ __all__ = [
     "Status",
     "Usage",
     "Denial",
+    "Changes",
+    "Change",
+    "recover",
     "CommandGuard",
     "ExecutableResolver",
     "Enforcement",
@@ -58,6 +64,9 @@ _RUNNING = {
     "run": "runner",
     "Sandbox": "sandbox",
     "Process": "process",
+    "Changes": "commit.changes",
+    "Change": "commit.listing",
+    "recover": "commit.recovery",
     "CommandGuard": "command_guard",
     "ExecutableResolver": "executables",
 }

@@ -13,6 +13,7 @@ from sandbox_native import landlock
 from sandbox_native._native import lib
 from sandbox_native.features import Feature, Features
 from sandbox_native.limits import Limits
+from sandbox_native.paths import contains
 from sandbox_native.plan import PathRule, Ruleset
 from sandbox_native.policy import Policy, ReadPolicy, Writes
 from sandbox_native.rules import SYSTEM, Access
@@ -46,6 +47,7 @@ def lacks(policy: Policy, limits: Limits, features: Features, tree: HostTree) ->
         (Feature.SECCOMP, "system call filters"),
         (Feature.LISTENER, "a filter's notifications"),
         (Feature.PIDFD, "process descriptors"),
+        (Feature.OPENAT2, "opening files beneath a directory and nowhere else"),
     ):
         if not features.works(feature):
             yield Lack(what, "")
@@ -65,19 +67,36 @@ def _asked(policy: Policy, tree: HostTree) -> Iterator[tuple[str, str, str]]:
                 yield f"Policy.{name}[{at}]", f"show {host} at its own path", "there is no root of its own to show it elsewhere"
     if policy.symlinks:
         yield "Policy.symlinks", "leave it empty", "there is no root of its own"
+    for name, given in (("protected", policy.protected), ("hidden", policy.hidden), ("deny_write", policy.deny_write)):
+        if given:
+            yield f"Policy.{name}", "leave it empty", "Landlock cannot take back what it gave above"
     if policy.writes is Writes.COMMIT:
         yield "Policy.writes=Writes.COMMIT", "writes=Writes.DIRECT", "it takes an overlay"
     if policy.syscalls:
         yield "Policy.syscalls", "leave it empty", "more calls would reach the caller's own processes and sockets"
     if policy.explain:
         yield "Policy.explain", "explain=False", "the filter's notifications are init's"
-    covered = next((shown for shown in tree.shown if shown.kind in ("guard", "mask")), None)
+    covered = min((shown for shown in tree.shown if shown.kind in ("guard", "mask")), key=_access, default=None)
     if covered is not None:
         yield (
             covered.field or "the mandatory deny-write",
             f"leave out the root around {covered.inside}",
             f"{covered.inside} lies beneath a root, and Landlock cannot take back what it gave above",
         )
+    for shown in tree.shown:
+        if shown.kind in ("bind", "overlay") and shown.access is not Access.WRITABLE:
+            around = next((one for one in tree.shown if _is_writable(one) and contains(one.inside, shown.inside)), None)
+            if around is not None:
+                yield shown.field, "show it elsewhere", f"it would be writable, as {around.inside} around it is"
+
+
+def _is_writable(shown: Shown) -> bool:
+    return shown.kind == "bind" and shown.access is Access.WRITABLE
+
+
+def _access(shown: Shown) -> Access:
+    """What is covered for its own sake first, then what is only kept in its place."""
+    return shown.access
 
 
 def ruleset(policy: Policy, tree: HostTree, abi: int) -> Ruleset:

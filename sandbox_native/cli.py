@@ -1,4 +1,4 @@
-"""The command line: ``python -m sandbox_native run … -- ARGV``, ``doctor`` and ``policy show``; also ``sandbox-native``.
+"""The command line: ``python -m sandbox_native run``, ``explain``, ``doctor`` and ``policy show``; also ``sandbox-native``.
 
 This module reads the arguments and chooses the exit status; :mod:`sandbox_native.clirun` runs and prints,
 :mod:`sandbox_native.doctor` examines. Exit status of ``run``: the guest's; 128+n when a signal ended it; 124 wall or CPU
@@ -82,6 +82,13 @@ def _bytes_of(name: str, path: str) -> bytes:
         raise PolicyError(reason, field=f"--file {name}", value=path, remedy="name a file that the host can read") from error
 
 
+def _secret(name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        raise PolicyError("is not set", field="--secret", value=name, remedy="export it first")
+    return value
+
+
 def _named(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -101,10 +108,15 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("policy", metavar="NAME|FILE", help="strict, light, or a TOML file")
     show.add_argument("--json", action="store_true", help="one object instead of tables")
     _add_run(commands.add_parser("run", help="run one program in a box", usage=_USAGE, allow_abbrev=False))
+    explain = commands.add_parser(
+        "explain", help="what one is refused, and what would permit it", usage=_EXPLAIN, allow_abbrev=False
+    )
+    _add_run(explain)
     return parser
 
 
 _USAGE = f"{PROGRAM} run [OPTION …] -- ARGV …"
+_EXPLAIN = f"{PROGRAM} explain [OPTION …] -- ARGV …"
 
 
 def _add_run(run: argparse.ArgumentParser) -> None:
@@ -124,6 +136,8 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     view.add_argument("--workspace", metavar="DIR", help="host directory as its /workspace, writable")
     view.add_argument("--file", type=_named, action="append", default=[], metavar="NAME=PATH", help="PATH's bytes as NAME")
     view.add_argument("--env", type=_named, action="append", default=[], metavar="K=V", help="one more variable")
+    view.add_argument("--secret", action="append", default=[], metavar="NAME", help="a variable of ours that nothing shows")
+    view.add_argument("--inherit", action="append", default=[], metavar="NAME", help="a variable of ours, LC_* for several")
     view.add_argument("--stdin", metavar="FILE", help="its standard input, - is ours (default: empty)")
     told = run.add_argument_group("what is told")
     told.add_argument("--json", action="store_true", help="the Result as one object, instead of the output")
@@ -154,13 +168,19 @@ def _job(options: argparse.Namespace, argv: list[str]) -> Job:
         "on_overflow": Overflow.KILL if options.output_kill else None,
     }
     loaded = named(options.policy)
-    readable, writable = loaded.policy.readable, loaded.policy.writable
+    readable, writable, inherit = loaded.policy.readable, loaded.policy.writable, loaded.policy.inherit
     return Job(
         argv=argv,
-        policy=replace(loaded.policy, readable=(*readable, *options.readable), writable=(*writable, *options.writable)),
+        policy=replace(
+            loaded.policy,
+            readable=(*readable, *options.readable),
+            writable=(*writable, *options.writable),
+            inherit=(*inherit, *options.inherit),
+        ),
         limits=replace(loaded.limits or Limits(), **{name: value for name, value in asked.items() if value is not None}),
         stdin=0 if options.stdin == "-" else options.stdin,
         env=dict(options.env),
+        secrets={name: _secret(name) for name in options.secret} or None,
         workspace=None if options.workspace is None else _from_here(options.workspace),
         files={name: _bytes_of(name, path) for name, path in options.file} or None,
         bounded=bounded,
@@ -173,9 +193,14 @@ def _run(options: argparse.Namespace, behind: list[str] | None) -> int:
     argv = list(options.argv)
     if behind is not None:
         argv += ["--", *behind] if argv else behind  # the program's own --
+    explains = options.command == "explain"
     if not argv:
-        raise UsageError("there is no program: name it behind --", _USAGE)
-    return run_job(_job(options, argv))
+        raise UsageError("there is no program: name it behind --", _EXPLAIN if explains else _USAGE)
+    if not explains:
+        return run_job(_job(options, argv))
+    from sandbox_native.cliexplain import explain_job
+
+    return explain_job(_job(options, argv))
 
 
 def _doctor(options: argparse.Namespace) -> int:

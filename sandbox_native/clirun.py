@@ -12,7 +12,7 @@ import os
 import select
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox_native import Limits, Policy, Result, Sandbox, Status
@@ -44,6 +44,7 @@ class Job:
     limits: Limits
     stdin: str | int | None = None
     env: Mapping[str, str] | None = None
+    secrets: Mapping[str, str] | None = field(default=None, repr=False)
     workspace: str | None = None
     files: Mapping[str, bytes] | None = None
     bounded: bool = False
@@ -60,10 +61,12 @@ def run_job(job: Job) -> int:
     with Sandbox(job.policy, job.limits) as sandbox:
         cut = ""
         if job.as_json:
-            result = sandbox.run(job.argv, stdin=job.stdin, env=job.env, workspace=job.workspace, files=job.files)
+            result = sandbox.run(
+                job.argv, stdin=job.stdin, env=job.env, secrets=job.secrets, workspace=job.workspace, files=job.files
+            )
             print(json.dumps(result.to_dict()), flush=True)
         else:
-            result, cut = _stream(sandbox, job)
+            result, cut = pass_on(sandbox, job)
     for note in (notice(result, job.limits), cut):
         if note:
             _say(f"sandbox-native: {note}")
@@ -97,15 +100,17 @@ class _Passing:
         return self._bound is not None and self.total > self._bound
 
 
-def _stream(sandbox: Sandbox, job: Job) -> tuple[Result, str]:
-    """Passes both streams on as they come; the Result, and a note on what was dropped.
+def pass_on(sandbox: Sandbox, job: Job, fds: tuple[int, int] = (1, 2)) -> tuple[Result, str]:
+    """Passes both streams on to descriptors of ours as they come; the Result, and a note on what was dropped.
 
     One thread: Ctrl-C must reach it at once, wherever it waits, and leaving the with block ends the box.
     """
     bound = job.limits.stdout_bytes if job.bounded else None
     stdin = b"" if job.stdin is None else job.stdin  # nothing at all; None would be a pipe that we hold open
-    with sandbox.spawn(job.argv, stdin=stdin, env=job.env, workspace=job.workspace, files=job.files) as process:
-        streams = [_Passing(process.stdout, 1, bound), _Passing(process.stderr, 2, bound)]
+    with sandbox.spawn(
+        job.argv, stdin=stdin, env=job.env, secrets=job.secrets, workspace=job.workspace, files=job.files
+    ) as process:
+        streams = [_Passing(process.stdout, fds[0], bound), _Passing(process.stderr, fds[1], bound)]
         watched = select.poll()
         watched.register(process.fileno(), select.POLLIN)
         while not all(stream.ended for stream in streams):

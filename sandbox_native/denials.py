@@ -26,4 +26,11 @@ class Denial:
     allow: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in type(self).__dataclass_fields__}
+        """Names as in `Result.to_dict`."""
+        values = {name: getattr(self, name) for name in type(self).__dataclass_fields__}
+        return {name: as_text(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def as_text(name: str) -> str:
+    """A lone surrogate, as os.fsdecode makes of a byte that is not UTF-8, is no text: JSON in UTF-8 cannot hold it."""
+    return name.replace("\\", "\\\\").encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

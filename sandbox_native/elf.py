@@ -74,5 +74,5 @@ def _asked(elf: Any) -> dict[str, Any]:
 
 
 def origin(binary: Binary, is_program: bool) -> str:
-    """What `$ORIGIN` is in it: of a program the loader asks /proc/self/exe, of a library it takes the name by which it was found."""
+    """What `$ORIGIN` is: of a program the loader asks /proc/self/exe, of a library it takes the name by which it was found."""
     return os.path.dirname(os.path.realpath(binary.path) if is_program else binary.path)

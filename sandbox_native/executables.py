@@ -125,19 +125,25 @@ class ExecutableResolver:
         if "/" in program:
             spot = inside.look(program, cwd)
             if spot.place is Place.NONE:
-                raise no_program(program, spot, inside, self._search)
+                raise no_program(program, None, inside, self._search)
             return program, spot
-        refused: list[Spot] = []
+        writable: Spot | None = None
+        not_allowed: tuple[str, Spot] | None = None
         for path in candidates(program, self._search):
             spot = inside.look(path)
             if spot.place is Place.BOX:
                 return path, spot
             if spot.status is None or not stat.S_ISREG(spot.status.st_mode):
                 continue
-            if inside.access(spot) is Access.READABLE and self._may_run(spot):
+            if inside.access(spot) is not Access.READABLE:
+                writable = writable or spot
+            elif self._may_run(spot):
                 return path, spot
-            refused.append(spot)
-        raise no_program(program, refused[0] if refused else None, inside, self._search)
+            else:
+                not_allowed = not_allowed or (path, spot)
+        if not_allowed is None:
+            raise no_program(program, writable, inside, self._search)
+        return not_allowed  # as execvp: what may not be run counts for more than what is missing
 
     def _may_run(self, spot: Spot) -> bool:
         if self._is_other:

@@ -1,7 +1,7 @@
 """Files in a writable directory that have names elsewhere too: a guest that writes such a file writes the other one. Linux, host
 process.
 
-Called by hosttree.py and workspace_checks.py where `Policy.on_hard_links` asks for it: every file is looked at, which takes its
+Called by showing.py and run_checks.py where `Policy.on_hard_links` asks for it: every file is looked at, which takes its
 time. Package managers and git make such files themselves, so the default is not to look.
 """
 
@@ -25,6 +25,10 @@ _SHOWN: Final = 3  # in a message
 _REASON: Final = "has another name outside of what the guest may write: what it writes there is seen elsewhere"
 
 
+_Seen = dict[tuple[int, int], tuple[str, int, int]]
+"""By device and inode: the first name, how many there are, how many were found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Links:
     """`names`: one for each such file, relative to the root. `complete`: everything was looked at."""
@@ -35,12 +39,11 @@ class Links:
 
 def find(root: int, bound: Bound = BOUND) -> Links:
     """Beneath the directory `root`, which stays the caller's; follows no link."""
-    seen: dict[tuple[int, int], tuple[str, int, int]] = {}  # its first name, names it has, names that were found
+    seen: _Seen = {}
     deadline, left = time.monotonic() + bound.seconds, bound.names
     complete, waiting = True, [("", 0)]
     for path, inode in waiting:
-        if left <= 0 or time.monotonic() > deadline:
-            complete = False
+        if left < 0 or time.monotonic() > deadline:
             break
         try:
             fd = open_beneath(root, path, inode)
@@ -53,11 +56,13 @@ def find(root: int, bound: Bound = BOUND) -> Links:
             left -= _look(fd, path + "/" if path else "", seen, waiting, left)
         finally:
             os.close(fd)
+    complete = complete and left >= 0 and time.monotonic() <= deadline
     names = (name for name, links, found in seen.values() if links > found)
     return Links(tuple(sorted(names)), complete)
 
 
-def _look(fd: int, above: str, seen: dict[tuple[int, int], tuple[str, int, int]], waiting: list[tuple[str, int]], most: int) -> int:
+def _look(fd: int, above: str, seen: _Seen, waiting: list[tuple[str, int]], most: int) -> int:
+    """How many names the directory has."""
     count = 0
     with os.scandir(fd) as entries:
         for entry in entries:
@@ -83,18 +88,19 @@ def check(root: int, policy: Policy, field: str, value: str, inside: str) -> tup
     if policy.on_hard_links == "ignore":
         return ()
     links = find(root)
+    complete = links.complete
     remedy = 'copy the directory first, or give on_hard_links="report" or "ignore"'
-    if policy.on_hard_links == "refuse" and links.names:
+    if policy.on_hard_links == "refuse" and complete and links.names:
         more = f" and {len(links.names) - _SHOWN} more" if len(links.names) > _SHOWN else ""
         reason = f"holds files that have names elsewhere too: {', '.join(links.names[:_SHOWN])}{more}"
         raise PolicyError(reason, field=field, value=value, remedy=remedy)
-    if policy.on_hard_links == "refuse" and not links.complete:
+    if policy.on_hard_links == "refuse" and not complete:  # what has been found may have its other names in the rest
         reason = "has more in it than can be searched for hard links, or something that may not be looked into"
         raise PolicyError(reason, field=field, value=value, remedy=remedy)
     denials = [_denial(f"{inside}/{name}", _REASON) for name in links.names[:_TOLD]]
     if len(links.names) > _TOLD:
         denials.append(_denial(inside, f"{len(links.names) - _TOLD} more files have names elsewhere", len(links.names) - _TOLD))
-    if not links.complete:
+    if not complete:
         denials.append(_denial(inside, "not all of it could be searched for hard links"))
     return tuple(denials)
 

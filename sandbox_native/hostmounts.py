@@ -1,8 +1,8 @@
 """The host's mount table: which file system a path is on, what is mounted beneath it, and where else the same file shows.
 Linux, host process.
 
-Called by roots.py, readable.py and hosttree.py when a plan is made. A path says little: a file system of the kernel, or the package
-itself, may be mounted anywhere. The mount that a descriptor is on says what it is.
+Called by roots.py, readable.py and showing.py when a plan is made. A path says little: a file system of the kernel, or the
+package itself, may be mounted anywhere. The mount that a descriptor is on says what it is.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ KERNEL: Final = frozenset(
 """Names of file systems that hold the kernel's own state, and no files of anybody's."""
 
 NO_SOCKETS: Final = frozenset(("cramfs", "erofs", "exfat", "iso9660", "msdos", "romfs", "squashfs", "udf", "vfat"))
-"""Those in which nobody can bind a Unix socket: read-only by their nature, or without a way to store one. Some cannot be the lower
-layer of an overlay either."""
+"""Those in which nobody can bind a Unix socket: read-only by their nature, or without a way to store one. Some cannot be the
+lower layer of an overlay either."""
 
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 _LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -94,7 +94,7 @@ class Mounts:
         found = []
         for mount in self._by_id.values():
             if mount.device == place.device and contains(mount.root, place.path):
-                other = os.path.normpath(mount.point + "/" + os.path.relpath(place.path, mount.root))
+                other = _moved(place.path, mount.root, mount.point)
                 if other != path and self.location(other) == place:
                     found.append(other)
         return found
@@ -119,7 +119,12 @@ def mount_id(fd: int) -> int:
 
 
 def _located(mount: Mount, path: str) -> Location:
-    return Location(mount.device, os.path.normpath(mount.root + "/" + os.path.relpath(path, mount.point)))
+    return Location(mount.device, _moved(path, mount.point, mount.root))
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    """A path at or beneath `old` as one beneath `new`."""
+    return (new.rstrip("/") + path[len(old.rstrip("/")) :]) or "/"
 
 
 def _parse(line: str) -> Mount:

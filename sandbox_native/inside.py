@@ -18,7 +18,7 @@ from typing import Final, Self
 from sandbox_native.environment import WORKSPACE
 from sandbox_native.paths import contains
 from sandbox_native.policy import Policy, ReadPolicy
-from sandbox_native.rules import OWN, SYSTEM, Access, declared, effective
+from sandbox_native.rules import OWN, SYSTEM, Access, Rule, declared, effective
 from sandbox_native.shown import SHARED_ETC
 
 _PRIVATE: Final = (*OWN, "/dev/shm")
@@ -65,7 +65,11 @@ class Inside:
 
     def __init__(self, policy: Policy) -> None:
         self._rules = declared(policy)
-        self._hides = bool(policy.hidden)
+        if policy.read is ReadPolicy.HOST:
+            from sandbox_native.home import hidden_paths  # not on every system
+
+            self._rules += (Rule(inside=path, access=Access.HIDDEN) for path in hidden_paths())
+        self._hides = any(rule.access is Access.HIDDEN for rule in self._rules)
         self._links = dict(policy.symlinks)
         # Where a path lies: the longest of these that leads to it. None: the box's own.
         self._mounts: dict[str, str | None] = dict(_own(policy))

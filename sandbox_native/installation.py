@@ -130,8 +130,8 @@ def _shared(prefix: str, library: str) -> list[str]:
     """Of an interpreter among a system's programs: its libraries, and where distributions put packages and settings."""
     name = os.path.basename(library)
     beside = [f"{prefix}/{lib}/{one}" for lib in _LIBRARIES for one in (name, "python3")]
-    local = [f"/usr/local/{lib}/{name}" for lib in _LIBRARIES] if prefix == "/usr" else []
-    return _existing((library, *beside, *local, f"/etc/{name}"))
+    elsewhere = (f"/usr/local/lib/{name}", f"/usr/local/lib64/{name}", f"/etc/{name}") if prefix in ("/", "/usr") else ()
+    return _existing((library, *beside, *elsewhere))
 
 
 def _existing(paths: Iterator[str] | tuple[str, ...]) -> list[str]:

@@ -49,15 +49,14 @@ class Libraries:
             found = self._in_directory(directory, name, chain[-1])
             if found:
                 return found
-        if not chain[-1].skips_defaults:
-            found = self._variants([path for path in self._cache.get(name, ()) if self._fits(path, chain[-1])])
-            if found:
-                return found
-        for directory in _default_directories(loader):
-            found = self._in_directory(directory, name, chain[-1])
-            if found:
-                return found
-        return ()
+        defaults = list(_default_directories(loader))
+        listed = self._cache.get(name, ())
+        if chain[-1].skips_defaults:
+            listed, defaults = tuple(path for path in listed if os.path.dirname(path) not in defaults), []
+        found = self._variants([path for path in listed if self._fits(path, chain[-1])])
+        for directory in defaults:
+            found = found or self._in_directory(directory, name, chain[-1])
+        return found
 
     def _own_directories(self, chain: Sequence[Binary]) -> Iterator[str]:
         """DT_RPATH of whoever asks and of those who asked for it, unless it has a DT_RUNPATH, which is its own only."""

@@ -19,7 +19,6 @@ from sandbox_native.environment import WORKSPACE, candidates
 from sandbox_native.errors import ExecError, SetupError
 from sandbox_native.inside import Inside, Place, Spot, first_bytes
 from sandbox_native.policy import Policy
-from sandbox_native.rules import Access
 
 _NOT_FOUND: Final = "no such program in the box: give an absolute path that the policy shows (Policy.readable adds some)"
 _BAD_INTERPRETER: Final = (
@@ -32,7 +31,6 @@ _RETURN: Final = (
 )
 _BOM: Final = "it begins with a byte order mark, and its `#!` line is not seen: save it without one"
 _EMPTY: Final = "it is empty"
-_NOT_EXECUTABLE: Final = "the guest may not execute it: chmod +x it, for others too, or name another in Policy.path"
 _PYTHON: Final = re.compile(r"python(\d+(\.\d+)?)?")
 
 
@@ -70,26 +68,19 @@ def explain(error: SetupError, program: str, view: View) -> SetupError:
         return error
     if any(spot.place is Place.BOX for spot in spots):
         return ExecError("exec", errno.ENOENT, program, error.hint)
-    return no_program(program, spots[0] if "/" in program else None, inside, view.path)
+    return no_program(program, None, inside, view.path)
 
 
-def no_program(program: str, spot: Spot | None, inside: Inside, path: str) -> ExecError:
-    """`spot`: where a path leads; of a name what was found by it and may not be started so."""
-    if "/" not in program:
-        return _not_in_path(program, spot, inside, path)
-    if spot is not None and os.path.isabs(program) and os.path.exists(program):
-        return ExecError("exec", errno.ENOENT, program, _not_shown(program, inside))
-    return ExecError("exec", errno.ENOENT, program, _NOT_FOUND)
-
-
-def _not_in_path(program: str, spot: Spot | None, inside: Inside, path: str) -> ExecError:
-    if spot is None:
-        return ExecError("exec", errno.ENOENT, program, f"{program!r} is not in the box's PATH ({path})")
-    if inside.access(spot) is Access.READABLE:
-        return ExecError("exec", errno.EACCES, spot.path, _NOT_EXECUTABLE)
-    words = (
-        f"{program!r} is in the box's PATH only as {spot.path}, where the guest can write: such a program is named by its path"
-    )
+def no_program(program: str, writable: Spot | None, inside: Inside, path: str) -> ExecError:
+    """`writable`: of a name what PATH leads to, if only where the guest can write."""
+    if writable is not None:
+        words = f"{program!r} is in the box's PATH only as {writable.path}, where the guest can write: name it by its path"
+    elif "/" not in program:
+        words = f"{program!r} is not in the box's PATH ({path})"
+    elif os.path.isabs(program) and os.path.exists(program):
+        words = _not_shown(program, inside)
+    else:
+        words = _NOT_FOUND
     return ExecError("exec", errno.ENOENT, program, words)
 
 

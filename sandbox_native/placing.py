@@ -1,8 +1,8 @@
 """Where and when each thing that a policy shows is mounted: once in the template, or in every box. Pure; called by view.py.
 
-Most of it goes into the template, at its place. What a box covers or makes anew cannot: a root beneath the box's own /tmp, home
-or workspace, and one whose changes are kept apart (an overlay for each run), with all that lies beneath it. Such a root is
-kept aside in the template; each box mounts it at its place and then covers where it was kept.
+Most of it goes into the template, at its place. A root beneath the box's own /tmp, home or workspace cannot, since the box covers
+that: it is kept aside in the template; each box mounts it at its place and then covers where it was kept. A root whose
+changes are kept apart gets an overlay in each box; what lies beneath such a one is mounted there as well.
 """
 
 from __future__ import annotations
@@ -76,8 +76,10 @@ class Places:
         covered = home is None and any(paths.contains(own, shown.inside) for own in OWN)
         if making and (making != at or shown.kind == "dir"):
             self._make(making, shown.directory)
-        if keep_apart or not at or covered:
+        if covered or not at:
             at = self._put_aside(shown, keep_apart)
+        elif keep_apart:
+            self._change(shown, shown.inside)
         if shown.kind == "dir":
             assert home is None or making, f"{shown.inside} would be made on the host"
             if not making:
@@ -91,11 +93,15 @@ class Places:
         at = f"{ASIDE}/{self._aside}"
         self._aside += 1
         if keep_apart:
-            self._changed += 1
-            self.box.append(Op(lib.SN_OP_CHANGES, shown.inside, SAFE, mode=self._changed, source=at))
+            self._change(shown, at)
         else:
             self.box.append(Op(lib.SN_OP_BIND, shown.inside, source=at))
         return at
+
+    def _change(self, shown: Shown, source: str) -> None:
+        """An overlay at its place over what the template has, there or aside."""
+        self._changed += 1
+        self.box.append(Op(lib.SN_OP_CHANGES, shown.inside, SAFE, mode=self._changed, source=source))
 
     def _make(self, at: str, directory: bool) -> None:
         self.template.append(Op(lib.SN_OP_DIR if directory else lib.SN_OP_FILE, at, mode=0o755 if directory else 0o644))

@@ -6,12 +6,13 @@ Called by backends/prepare.py before anything is started; nothing degrades here 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from sandbox_native import landlock, view
+from sandbox_native import bare, landlock, view
 from sandbox_native._native import lib
+from sandbox_native.bare import Lack
 from sandbox_native.cgroup.values import Hierarchy
 from sandbox_native.environment import WORKSPACE
 from sandbox_native.errors import PolicyError, UnsupportedError
@@ -34,6 +35,7 @@ class Facts:
     machine: Machine
     drops_groups: bool  # the caller has no supplementary groups, or may give them up
     seccomp: bytes | None  # the filter that the policy asks for
+    bare_seccomp: bytes | None = None  # where there are no namespaces: that rung's own
     explain: bytes | None
 
 
@@ -46,28 +48,55 @@ class Planned:
     held: int
 
 
-class Lack(NamedTuple):
-    what: str
-    remedy: str
-
-
 def plan(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Planned:
     """What the launcher is told. UnsupportedError: this machine cannot hold all of the policy; every lack is named.
 
     PolicyError: the policy asks for what no machine can do, as its paths are now.
     """
     _check_tree(policy, facts.tree)
+    if features.missing and policy.minimum_rung <= Rung.LANDLOCK:
+        return _without_namespaces(policy, limits, features, facts)
     lacks = [*_of_namespaces(features, facts.machine), *_of_policy(policy, limits, features, facts)]
     if lacks:
-        raise UnsupportedError(
-            "no rung that the policy allows can be reached on this machine",
-            dict.fromkeys(lack.what for lack in lacks),
-            "; ".join(dict.fromkeys(lack.remedy for lack in lacks if lack.remedy)),
-        )
+        raise _refusal(lacks, *_weaker(policy, limits, features, facts))
     rung = _rung(policy, facts.hierarchy)
     lowered = _lowered(policy, limits, features, facts)
     _check_links(policy, lowered)
     return Planned(rung=rung, plan=lowered, held=_held(features, facts, rung, lowered))
+
+
+def _refusal(lacks: Sequence[Lack], *remedies: str) -> UnsupportedError:
+    return UnsupportedError(
+        "no rung that the policy allows can be reached on this machine",
+        tuple(dict.fromkeys(lack.what for lack in lacks)),
+        "; ".join(dict.fromkeys(word for word in (*(lack.remedy for lack in lacks), *remedies) if word)),
+    )
+
+
+def _weaker(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Iterator[str]:
+    """What a caller may settle for, where that is to be had."""
+    if features.missing and not list(bare.lacks(policy, limits, features, facts.tree)):
+        yield f"or allow the rung that this machine reaches: minimum_rung=Rung.{Rung.LANDLOCK.name}"
+
+
+def _without_namespaces(policy: Policy, limits: Limits, features: Features, facts: Facts) -> Planned:
+    """Rung `landlock`; what it cannot hold of the policy is named beside what keeps the machine from a stronger one."""
+    lacks = list(bare.lacks(policy, limits, features, facts.tree))
+    if lacks:
+        raise _refusal([*_of_namespaces(features, facts.machine), *lacks])
+    identity = replace(facts.identity, root=False, box_uid=facts.identity.owner_uid, box_gid=facts.identity.owner_gid)
+    lowered = Plan(
+        identity=identity,
+        template=(),
+        box=(),
+        workspace=WORKSPACE,
+        hostname=policy.hostname,
+        tmp_bytes=limits.tmp_bytes,
+        seccomp=facts.bare_seccomp,
+        bare=True,
+        landlock=bare.ruleset(policy, facts.tree, features.landlock_abi),
+    )
+    return Planned(rung=Rung.LANDLOCK, plan=lowered, held=_held_bare(features, facts))
 
 
 def _check_tree(policy: Policy, tree: HostTree) -> None:
@@ -108,10 +137,10 @@ def _of_policy(policy: Policy, limits: Limits, features: Features, facts: Facts)
         yield Lack(
             f"{PURPOSE[Feature.PROC]}, or a control group ({facts.hierarchy.reason})", " or ".join(word for word in words if word)
         )
-    if limits.cpus is not None and not facts.hierarchy.usable:
-        instead = "leave Limits.cpus at None"
-        how = " or ".join(word for word in (facts.hierarchy.remedy, instead) if word)
-        yield Lack(f"a control group ({facts.hierarchy.reason}; Limits.cpus needs it)", how)
+    if limits.cpus is not None and not facts.hierarchy.limits_cpus:
+        why = facts.hierarchy.reason or "it has no cpu controller"
+        how = " or ".join(word for word in (facts.hierarchy.remedy, "leave Limits.cpus at None") if word)
+        yield Lack(f"a control group ({why}; Limits.cpus needs it)", how)
 
 
 def _needed(policy: Policy, facts: Facts) -> Iterator[tuple[Feature, str, str]]:
@@ -161,6 +190,20 @@ _ALWAYS: Final = (
     *(lib.SN_HELD_ROOT, lib.SN_HELD_CAPS, lib.SN_HELD_NO_NEW_PRIVS, lib.SN_HELD_SECUREBITS),
     *(lib.SN_HELD_RLIMITS, lib.SN_HELD_SESSION, lib.SN_HELD_FDS),
 )
+
+
+_BARE: Final = (
+    *(lib.SN_HELD_CAPS, lib.SN_HELD_NO_NEW_PRIVS, lib.SN_HELD_SECCOMP, lib.SN_HELD_LISTENER, lib.SN_HELD_LANDLOCK),
+    *(lib.SN_HELD_RLIMITS, lib.SN_HELD_SESSION, lib.SN_HELD_FDS, lib.SN_HELD_SUBREAPER),
+)
+
+
+def _held_bare(features: Features, facts: Facts) -> int:
+    asked = {
+        lib.SN_HELD_KEYRING: features.works(Feature.KEYRING),
+        lib.SN_HELD_NO_GROUPS: facts.drops_groups,
+    }
+    return sum(_BARE) | sum(bit for bit, holds in asked.items() if holds)
 
 
 def _held(features: Features, facts: Facts, rung: Rung, plan: Plan) -> int:

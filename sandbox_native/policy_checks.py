@@ -11,6 +11,7 @@ from sandbox_native import paths
 from sandbox_native.choices import Deletion, ReadPolicy, Rung, Writes
 from sandbox_native.errors import PolicyError
 from sandbox_native.paths import Pair
+from sandbox_native.syscalls import OPTIONAL
 
 Check = Callable[[str, object], object]
 
@@ -80,6 +81,13 @@ def _name(field: str, value: object) -> str:
     return value
 
 
+def _group(field: str, value: object) -> str:
+    name = _name(field, value)
+    if name not in OPTIONAL:
+        raise PolicyError("no such group", field=field, value=value, remedy=f"the groups are {', '.join(sorted(OPTIONAL))}")
+    return name
+
+
 def _denied(field: str, value: object) -> str:
     return paths.relative(field, value, "give its name without a slash at its end, such as 'ci'")
 
@@ -140,7 +148,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "inherit": _each(_name),
     "inherit_unsafe": _boolean,
     "deterministic": _boolean,
-    "syscalls": _each(_name),
+    "syscalls": _each(_group),
     "explain": _boolean,
     "hostname": _hostname,
     "minimum_rung": _member(Rung),

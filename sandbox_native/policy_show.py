@@ -11,12 +11,12 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, Final, TextIO
 
-from sandbox_native import hosttree, syscalls
+from sandbox_native import hosttree, mandatory, syscalls
 from sandbox_native.effective import Entry, entries
 from sandbox_native.environment import Environment
 from sandbox_native.limits import Limits
 from sandbox_native.paths import contains
-from sandbox_native.policy import Policy
+from sandbox_native.policy import Policy, Writes
 from sandbox_native.policy_toml import table
 from sandbox_native.tables import print_table
 from sandbox_native.units import format_bytes
@@ -27,11 +27,17 @@ _FROM_HOST: Final = "<the host's>"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calls:
-    """A group of system calls: always permitted, permitted by `Policy.syscalls`, or refused."""
+    """A group of system calls: permitted, permitted by `Policy.syscalls`, or refused. `opens`: what an optional one costs."""
 
     group: str
     state: str
     names: tuple[str, ...]
+    opens: str = ""
+
+
+def never_written(policy: Policy) -> tuple[str, ...]:
+    """Names that no guest may write, relative to every writable root and workspace, and to git repositories in them. Pure."""
+    return (*mandatory.NAMES, *policy.deny_write)
 
 
 def calls(policy: Policy) -> list[Calls]:
@@ -39,8 +45,12 @@ def calls(policy: Policy) -> list[Calls]:
     if policy.preset == "light":
         return []
     found = [Calls(group=name, state="permitted", names=names) for name, names in syscalls.GROUPS.items()]
-    checked = tuple(name for name in syscalls.CHECKED)
-    found.append(Calls(group="by their arguments", state="permitted", names=checked))
+    found.append(Calls(group="by their arguments", state="permitted", names=tuple(syscalls.CHECKED)))
+    for name, group in syscalls.OPTIONAL.items():
+        state = "permitted by Policy.syscalls" if name in policy.syscalls else "refused, optional"
+        found.append(
+            Calls(group=name, state=state, names=tuple(dict.fromkeys((*group.calls, *group.checked))), opens=group.opens)
+        )
     return found
 
 
@@ -66,9 +76,13 @@ class Effective:
         return {
             "version": VERSION,
             "policy": table(self.policy),
+            "never_written": list(never_written(self.policy)),
             "view": [{"path": one.path, "access": one.access, "detail": one.detail} for one in self.view],
             "environment": dict(self.environment),
-            "syscalls": [{"group": one.group, "state": one.state, "names": list(one.names)} for one in self.calls],
+            "syscalls": [
+                {"group": one.group, "state": one.state, "names": list(one.names), "opens": one.opens or None}
+                for one in self.calls
+            ],
             "limits": {field.name: _plain(getattr(self.limits, field.name)) for field in fields(self.limits)},
         }
 
@@ -95,9 +109,14 @@ def print_effective(shown: Effective, stream: TextIO) -> None:
     choices = [(name, _words(value)) for name, value in table(shown.policy).items() if name not in paths]
     _part("policy", ("field", "value"), choices, stream)
     _part("view", ("path", "access", "what it is"), list(_tree(shown.view)), stream)
+    absent = "made anyway, they are moved to quarantine" if shown.policy.writes is Writes.DIRECT else "the commit refuses them"
+    names = " ".join(map(_printable, never_written(shown.policy)))
+    print(f"never written in a root or workspace, nor in repositories there (absent ones: {absent}):\n  {names}\n", file=stream)
     variables = [(name, _printable(value)) for name, value in shown.environment.items()]
     _part("environment", ("variable", "value"), variables, stream)
-    groups = [(one.group, one.state, " ".join(sorted(one.names))) for one in shown.calls]
+    groups = [
+        (one.group, one.state, " ".join(sorted(one.names)) + (f" ({one.opens})" if one.opens else "")) for one in shown.calls
+    ]
     _part("system calls", ("group", "state", "calls"), groups or [("all", "permitted", "the preset has no filter")], stream)
     bounds = [(field.name, _bound(field.name, getattr(shown.limits, field.name))) for field in fields(shown.limits)]
     _part("limits", ("limit", "value"), bounds, stream, last=True)

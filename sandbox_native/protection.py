@@ -1,11 +1,11 @@
 """What has to be guarded in one writable directory of the host's, and what was there before a guest came. Linux, host process.
 
-Called by hosttree.py for a policy's writable roots and by workspace_checks.py for a run's workspace; quarantine.py compares with
+Called by showing.py for a policy's writable roots and by run_checks.py for a run's workspace; quarantine.py compares with
 it afterwards. What exists is made read-only, and every directory on the way to it a mount point, so that it cannot be renamed
 (`mv .git x; mkdir -p .git/hooks` passes a bind on hooks alone). What does not exist cannot be a mount point.
 
-A link cannot be one either. What it leads to is guarded when that lies beneath the root; the link itself is remembered, with its text,
-and put back after the run. So are git's own links, the `.git` files of worktrees and submodules.
+A link cannot be one either. What it leads to is guarded when that lies beneath the root; the link itself is remembered, with
+its text, and put back after the run. Git's own pointers, the `.git` files of worktrees and submodules, are followed alike.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protection:
-    """`names`: all that is denied or hidden, be it there or not; `denied` without what is hidden. `before`: what was there, of these and the directories on the way.
-    `guards`: what lies around others first. `outside`: host paths of git directories and links' targets elsewhere."""
+    """`names`: all that is denied or hidden, be it there or not; `denied` without what is hidden. `before`: what was there, of
+    these and the directories on the way. `guards`: what lies around others first. `outside`: host paths of git directories
+    and links' targets elsewhere."""
 
     names: frozenset[str]
     denied: frozenset[str]
@@ -294,12 +295,16 @@ class _Leads:
 def _guards(
     root: int, states: Mapping[str, State], fixed: Iterable[str], hidden: Iterable[str], roots: Iterable[str]
 ) -> Iterator[Guard]:
-    """Of what is there; nothing beneath what is covered or read-only needs one, but to cover it."""
+    """Of what is there; nothing beneath what is covered or read-only needs one, but to cover it. `roots`: what is seen at and
+    beneath them is another's."""
+    others = set(roots)
+    states = {name: state for name, state in states.items() if name not in others and not _below_one(name, others)}
     masks = {name for name in hidden if name in states}
     read_only = {name for name in fixed if name in states and name not in masks}
     ends = [name for name in masks | read_only if states[name].kind in ("directory", "file") and not _below_one(name, masks)]
     ends = [name for name in ends if name in masks or not _below_one(name, read_only)]
-    for name in sorted({*ends, *_ways([*ends, *roots])}, key=lambda name: (name.count("/"), name)):
+    ways = {name for name in _ways([*ends, *others]) if name not in others and not _below_one(name, others)}
+    for name in sorted({*ends, *ways}, key=lambda name: (name.count("/"), name)):
         state = states.get(name) or _state(root, name)
         if state is None or state.kind == "link" or (name not in ends and (name in masks or _below_one(name, masks | read_only))):
             continue

@@ -3,9 +3,10 @@
 Called by the backend as soon as a box is dead, with what protection.py saw before it began. Other boxes may be at work in the
 same tree: everything goes by descriptors, no link is followed, and what is moved is whatever has the name at that moment.
 
-The place is a directory `.sandbox-native-quarantine` beside the root, of mode 0700 and the caller's own; in it one directory for each
-run and root, and in that what was moved, by the name that it had. Where the root's parent is on another mount, or not the
-caller's to write, the place is at the top of the root, under that name with a suffix: later boxes have it covered. Nothing is removed.
+The place is a directory `.sandbox-native-quarantine` beside the root, of mode 0700 and the caller's own; in it one directory for
+each run and root, and in that what was moved, by the name that it had. Where the root's parent is on another mount, or not the
+caller's to write, the place is at the top of the root, under that name with a suffix: later boxes have it covered. Nothing is
+removed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _AGAIN: Final = "made again each time that it was moved away, by somebody who is
 def quarantine(
     root: int, protection: Protection, policy: Policy, *, inside: str = WORKSPACE, handed: Handed | None = None
 ) -> tuple[Denial, ...]:
-    """Of the directory `root`, which stays the caller's and is `inside` to the guest. `handed`: files changed owners for the run."""
+    """Of the directory `root`, which stays the caller's and is `inside` to the guest. `handed`: files changed owners for the
+    run."""
     with _Move(root, protection, policy, inside) as move:
         move.visit(root, trie(protection.names), "")
         move.give_back(handed)
@@ -230,7 +232,17 @@ def _holds(common: int, path: str, state: State) -> bool:
 
 def _made(above: int, name: str) -> int:
     os.mkdir(name, 0o700, dir_fd=above)
-    return os.open(name, _DIRECTORY, dir_fd=above)
+    return _opened(above, name)
+
+
+def _opened(above: int, name: str) -> int:
+    """A directory of ours, whatever umask the host has."""
+    way = os.open(name, _WAY, dir_fd=above)
+    try:
+        _allow(way)
+        return os.open(".", _DIRECTORY, dir_fd=way)
+    finally:
+        os.close(way)
 
 
 def _common(above: int) -> int:
@@ -240,7 +252,7 @@ def _common(above: int) -> int:
     except FileExistsError:
         pass
     try:
-        fd = os.open(QUARANTINE, _DIRECTORY, dir_fd=above)
+        fd = _opened(above, QUARANTINE)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise
@@ -261,7 +273,7 @@ def _rename_into(fd: int, name: str, place: int, path: str) -> str:
                 os.mkdir(part, 0o700, dir_fd=way)
             except FileExistsError:
                 pass
-            below = os.open(part, _DIRECTORY, dir_fd=way)
+            below = _opened(way, part)
             os.close(way)
             way = below
         return _rename(fd, name, way)

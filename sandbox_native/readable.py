@@ -1,7 +1,7 @@
 """How a readable directory of the host is shown: bound as it is, through an overlay, or piece by piece. Linux, host process.
 
-Called by hosttree.py. A bind brings the mounts beneath it along. An overlay is needed where Unix sockets are to be out of reach; it
-shows none of them, so each gets one of its own. A plain user's mounts are locked together, and the kernel refuses an overlay
+Called by showing.py. A bind brings the mounts beneath it along. An overlay is needed where Unix sockets are to be out of reach;
+it shows none of them, so each gets one of its own. A plain user's mounts are locked together, and the kernel refuses an overlay
 of a directory with locked mounts beneath it: such a directory is made anew, with every entry shown by itself, as far
 down as mounts lead. File systems of the kernel beneath it are left out, whichever way.
 """

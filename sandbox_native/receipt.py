@@ -6,7 +6,7 @@ A layer holds because init or the guest's first steps did it in this very run an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from sandbox_native._native import lib
@@ -16,7 +16,7 @@ from sandbox_native.policy import Policy, Rung
 from sandbox_native.receipt_paths import NOTHING, Brought, path_layers
 from sandbox_native.request import rlimits
 from sandbox_native.result import Enforcement, Layer
-from sandbox_native.shown import Shown
+from sandbox_native.shown import HostTree, Shown
 from sandbox_native.verdict import ReportData
 
 _SAMPLED: Final = "may be passed between two samples; memory that waits in sockets is not counted"
@@ -33,8 +33,12 @@ class Ground:
     group: str  # which control group serves, or why none does
     swap_limited: bool
     rlimit_counts: bool  # RLIMIT_NPROC counts the box's processes, since no group does
-    shown: tuple[Shown, ...] = ()
+    tree: HostTree = field(default_factory=HostTree)
     landlock_abi: int = 0  # 0: this kernel has none
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        return self.tree.shown
 
 
 # Each run's own steps: layer, mechanism, bit. The first ones are namespaces' work.
@@ -89,10 +93,12 @@ def _layers(ground: Ground, report: ReportData, limits: Limits, brought: Brought
     if bare:
         yield from _without_namespaces(ground, held)
     for name, mechanism, bit in (*(() if bare else _OF_NAMESPACES), *_STEPS):
+        if name == "capabilities" and bare and not held & lib.SN_HELD_SECUREBITS:
+            mechanism = "four sets empty"
         yield Layer(name=name, mechanism=mechanism, held=bool(held & bit), detail=_detail(ground, name, held))
     yield _seccomp(ground, held)
     yield _landlock(ground, held)
-    yield from path_layers(ground.policy, ground.shown, held, brought)
+    yield from path_layers(ground.policy, ground.tree, held, brought, bare=bare)
     asked = ground.plan.explain is not None
     yield Layer(name="explain", mechanism="seccomp notification", held=bool(held & lib.SN_HELD_EXPLAIN) if asked else None)
     yield _rlimits(ground, report, limits)
@@ -121,13 +127,17 @@ def _detail(ground: Ground, name: str, held: int) -> str:
     identity = ground.plan.identity
     if name == "user":
         return f"uid {INSIDE_UID} inside, {identity.box_uid} on the host"
+    if name == "root" and ground.tree.left_out:
+        return f"{len(ground.tree.left_out)} paths in what is shown are left out, such as {ground.tree.left_out[0]}"
     if name == "proc" and not held & lib.SN_HELD_PROC:
-        return "there is none: a new one was refused here"
+        return "there is none: a new one was refused here, so killed_processes may miss some"
     if name == "proc":
         if held & lib.SN_HELD_PROC_SUBSET:
             return "processes only: a full one was refused here"
         masked = sum(op.kind == lib.SN_OP_MASK for op in ground.plan.box)
         return f"{masked} host-wide names masked" if masked else "nothing masked"
+    if name == "capabilities" and ground.rung is Rung.LANDLOCK and not held & lib.SN_HELD_SECUREBITS:
+        return "the bounding set stays the caller's: no_new_privs keeps it from giving anything"
     if name == "net":
         return "lo only" + ("; an earlier box had it and left no trace in it" if held & lib.SN_HELD_NET_UNUSED else "")
     return ""
@@ -135,7 +145,7 @@ def _detail(ground: Ground, name: str, held: int) -> str:
 
 def _seccomp(ground: Ground, held: int) -> Layer:
     code = ground.plan.seccomp
-    if code is None:
+    if code is None or ground.policy.preset == "light":  # where calls are explained that has one too, which refuses nothing
         return Layer(name="seccomp", mechanism="system call filter", held=None, detail="not requested by this policy")
     listener = "" if held & lib.SN_HELD_LISTENER else "; what it ends looks like a SIGSYS here"
     detail = f"allowlist, {len(code) // 8} instructions{listener}"

@@ -10,7 +10,7 @@ from sandbox_native._native import lib
 from sandbox_native.policy import Deletion, Policy, Writes
 from sandbox_native.result import Layer
 from sandbox_native.rules import Access
-from sandbox_native.shown import Shown
+from sandbox_native.shown import HostTree, Shown
 
 _WINDOW: Final = "names that were absent are checked after the run: there was a window"
 
@@ -26,12 +26,13 @@ class Brought:
 NOTHING: Final = Brought()
 
 
-def path_layers(policy: Policy, shown: tuple[Shown, ...], held: int, brought: Brought) -> Iterator[Layer]:
+def path_layers(policy: Policy, tree: HostTree, held: int, brought: Brought, *, bare: bool) -> Iterator[Layer]:
+    """`bare`: without namespaces, and so without mounts."""
     written = bool(policy.writable) or brought.shown
     yield _deletion(policy, held)
-    yield _protected(policy, shown, held, brought, written)
-    yield _hidden(policy, shown, held, brought)
-    yield _sockets(policy, shown)
+    yield _protected(policy, tree, held, brought, written, bare)
+    yield _hidden(policy, tree, held, brought)
+    yield _sockets_refused(held) if bare else _sockets(policy, tree.shown)
     yield _hard_links(policy, written)
     yield _changes(policy, held, written)
 
@@ -43,12 +44,17 @@ def _deletion(policy: Policy, held: int) -> Layer:
     return Layer(name="deletion", mechanism="Landlock", held=bool(held & lib.SN_HELD_LANDLOCK), detail=denied)
 
 
-def _protected(policy: Policy, shown: tuple[Shown, ...], held: int, brought: Brought, written: bool) -> Layer:
+def _protected(policy: Policy, tree: HostTree, held: int, brought: Brought, written: bool, bare: bool) -> Layer:
     if not written:
         return Layer(name="protected", mechanism="mounts", held=None, detail="no directory of the host can be written")
-    count = sum(one.kind == "guard" and one.access is Access.PROTECTED for one in shown)
-    existing = f"{count or 'no'} existing names in the policy's roots"
+    if bare:
+        lost = "what lies in a directory that can be written can be written too"
+        return Layer(name="protected", mechanism="none", held=False, detail=lost)
     in_place = not brought.guards or bool(held & lib.SN_HELD_GUARDS)
+    count = sum(one.kind == "guard" and one.access is Access.PROTECTED for one in tree.shown)
+    existing = f"{count or 'no'} existing names in the policy's roots"
+    if tree.changeable:
+        existing += f"; {len(tree.changeable)} links to such can be turned until the run ends"
     if policy.writes is Writes.DIRECT:
         return Layer(name="protected", mechanism="read-only mounts", held=in_place, detail=f"{existing}; {_WINDOW}")
     apart = in_place and bool(held & lib.SN_HELD_CHANGES)
@@ -56,12 +62,18 @@ def _protected(policy: Policy, shown: tuple[Shown, ...], held: int, brought: Bro
     return Layer(name="protected", mechanism=how, held=apart, detail=f"{existing}; absent ones by the commit")
 
 
-def _hidden(policy: Policy, shown: tuple[Shown, ...], held: int, brought: Brought) -> Layer:
-    count = sum(one.kind == "mask" for one in shown)
+def _hidden(policy: Policy, tree: HostTree, held: int, brought: Brought) -> Layer:
+    count = sum(one.kind == "mask" for one in tree.shown)
     if not count and not policy.hidden:
         return Layer(name="hidden", mechanism="mounts", held=None, detail="nothing that is shown was to be hidden")
     in_place = not brought.guards or bool(held & lib.SN_HELD_GUARDS)
-    return Layer(name="hidden", mechanism="covered by empty mounts", held=in_place, detail=f"{count} places")
+    absent = f"; {len(tree.absent)} were not there, and nothing covers them" if tree.absent else ""
+    return Layer(name="hidden", mechanism="covered by empty mounts", held=in_place, detail=f"{count} places{absent}")
+
+
+def _sockets_refused(held: int) -> Layer:
+    filtered = bool(held & lib.SN_HELD_SECCOMP)
+    return Layer(name="host_sockets", mechanism="system call filter: no sockets", held=filtered)
 
 
 def _sockets(policy: Policy, shown: tuple[Shown, ...]) -> Layer:

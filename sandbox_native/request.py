@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from sandbox_native.environment import HIDDEN, WORKSPACE, Environment, candidates
 from sandbox_native.errors import STAGES, PolicyError, setup_error
 from sandbox_native.limits import Limits
+from sandbox_native.protection import Guard
 
 # execve refuses more than 6 MiB of strings whatever the stack limit is (fs/exec.c, bprm_set_stack_limits): refused
 # here with the same error, so that nothing of that size is copied about first.
@@ -25,6 +26,8 @@ _KEPT: Final = 64  # bodies that an encoder remembers, each of at most
 _KEPT_BYTES: Final = 64 << 10
 _KEPT_PROGRAMS: Final = 256
 _FILE: Final = struct.Struct("=QII")  # struct sn_file
+_GUARD: Final = struct.Struct("=QQII")  # struct sn_guard
+_GUARD_FLAGS: Final = {"read_only": 1, "mask": 2}  # enum sn_guard_flag
 _ALIGN: Final = 8
 _SIGNALS: Final = 1024  # waiting signals and POSIX timers
 _QUEUE_BYTES: Final = 256 << 10  # three POSIX message queues of the default size
@@ -69,6 +72,7 @@ class Body:
     files: int = 0
     found: Program | None = None
     """What the host found for argv[0]; None: nobody looked."""
+    has_secrets: bool = False
 
 
 class Encoder:
@@ -190,7 +194,7 @@ def _with_secrets(body: Body, secrets: Sequence[str]) -> Body:
     """Behind the rest of the environment, which ends the strings."""
     entries = [_text(entry, "secrets", shown=HIDDEN) for entry in secrets]
     _check_size(body.program, [body.data], entries)
-    return replace(body, data=body.data + _joined(entries), envc=body.envc + len(entries))
+    return replace(body, data=body.data + _joined(entries), envc=body.envc + len(entries), has_secrets=True)
 
 
 def _check_size(program: str, *parts: Sequence[bytes]) -> None:
@@ -223,13 +227,23 @@ def _records(at: int, files: Mapping[str, bytes]) -> bytes:
     for name, data in files.items():
         encoded = _text(name, "files") + b"\0"
         size = len(data)
-        parts += (_FILE.pack(size, len(encoded), _mode(data)), encoded, data)
+        parts += (_FILE.pack(size, len(encoded), file_mode(data)), encoded, data)
         parts.append(bytes(-(_FILE.size + len(encoded) + size) % _ALIGN))
     return b"".join(parts)
 
 
-def _mode(data: bytes) -> int:
+def file_mode(data: bytes) -> int:
     return 0o755 if data[:2] == b"#!" or data[:4] == b"\x7fELF" else 0o644
+
+
+def with_guards(body: bytes, guards: Iterable[Guard]) -> bytes:
+    """A request's body with a struct sn_guard and name for each, after all that it holds already."""
+    parts = [body, bytes(-len(body) % _ALIGN)]
+    for guard in guards:
+        name = os.fsencode(guard.name) + b"\0"
+        flags = sum(flag for field, flag in _GUARD_FLAGS.items() if getattr(guard, field))
+        parts += (_GUARD.pack(guard.device, guard.inode, flags, len(name)), name, bytes(-(_GUARD.size + len(name)) % _ALIGN))
+    return b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,13 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from sandbox_native.denials import Denial
+from sandbox_native.denials import Denial, as_text
 from sandbox_native.policy import Rung
+
+if TYPE_CHECKING:
+    from sandbox_native.commit.changes import Changes
 
 _VERSION: Final = 1
 
@@ -100,7 +103,7 @@ class Result:
     - `killed_processes`: how many were still alive when the run ended; all are dead and reaped now.
     - `hint`: one line on what to raise or what went on; None when there is nothing to add.
     - `denials`: what was refused, and why (with `Policy.explain` every refused call; without it what did not stay).
-    - `changes`: with `Writes.COMMIT`, what the guest changed; None otherwise.
+    - `changes`: with `Writes.COMMIT`, what the guest changed in host directories; None otherwise.
     """
 
     status: Status
@@ -119,7 +122,7 @@ class Result:
     files: Mapping[str, bytes] = field(default_factory=dict)
     files_refused: Mapping[str, str] = field(default_factory=dict)
     denials: tuple[Denial, ...] = ()
-    changes: Any = None
+    changes: Changes | None = None
 
     @property
     def text(self) -> str:
@@ -149,8 +152,8 @@ class Result:
             "stderr_total": self.stderr_total,
             "stdout_truncated": self.stdout_truncated,
             "stderr_truncated": self.stderr_truncated,
-            "files": {_name(name): _bytes(data) for name, data in self.files.items()},
-            "files_refused": {_name(name): reason for name, reason in self.files_refused.items()},
+            "files": {as_text(name): _bytes(data) for name, data in self.files.items()},
+            "files_refused": {as_text(name): reason for name, reason in self.files_refused.items()},
             "usage": _fields(self.usage),
             "killed_processes": self.killed_processes,
             "enforcement": {
@@ -168,11 +171,6 @@ def _bytes(data: bytes) -> dict[str, str]:
         return {"text": data.decode("utf-8")}
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode("ascii")}
-
-
-def _name(name: str) -> str:
-    """A lone surrogate, as os.fsdecode makes of such a byte, is no text: JSON in UTF-8 cannot hold it."""
-    return name.replace("\\", "\\\\").encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _fields(value: Usage | Layer) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Looks at the host paths that a policy shows, before anything starts. Linux, host process, host's credentials.
 
-Called by hosttree.py for a policy's roots and by workspace_checks.py for a run's workspace. What is opened here is what counts: its
+Called by showing.py for a policy's roots and by run_checks.py for a run's workspace. What is opened here is what counts: its
 device and inode go into the plan, and the launcher compares them before it shows anything, so that what somebody puts in
 the way meanwhile is not shown.
 """

@@ -9,7 +9,6 @@ import errno
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -49,10 +48,10 @@ class Sandbox:
     ) -> None:
         self._policy = checked_policy(policy)
         self._limits = _checked("limits", limits, Limits, _DEFAULT)
-        self._encoder = _encoder(self._policy)
         self._closed = False
         group = None if cgroup is None else paths.absolute("cgroup", cgroup)
         self._backend = open_backend(self._policy, self._limits, group)
+        self._encoder = _encoder(self._policy)
         self._finalizer = weakref.finalize(self, self._backend.close)
 
     @property
@@ -90,8 +89,8 @@ class Sandbox:
           does, else 0644.
         - `collect`: names and patterns of files in the workspace that come back in `Result.files`: `*`, `?` and `[...]` within a
           directory, `**` for any number of directories.
-        - `commit`: with `Writes.COMMIT`, whether what is allowed is committed when the run is over, however it ended; False keeps the
-          changes apart, and `Result.changes` decides.
+        - `commit`: with `Writes.COMMIT`, whether what is allowed is committed when the run is over, however it ended; False
+          keeps the changes apart, and `Result.changes` decides.
 
         Whatever the guest does is in the Result. `PolicyError`: an argument makes no sense. `ExecError`: the program is
         missing, not executable, set-id, for another machine, or has a bad interpreter. `SetupError`: something of ours failed.
@@ -136,10 +135,7 @@ class Sandbox:
         source = job.stdin = open_source(stdin)
         job.pipe_stdin = source.is_nothing
         try:
-            box = self._backend.start(job)
-            if secrets:
-                job.body = replace(job.body, data=b"")  # the Process outlives the run, and has the job
-            return Process(box, source)
+            return Process(self._backend.start(job), source)
         except BaseException:
             source.close()
             raise

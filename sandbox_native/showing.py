@@ -16,7 +16,7 @@ from sandbox_native import hard_links, home, sockets, survey
 from sandbox_native.denials import Denial
 from sandbox_native.environment import HOME, WORKSPACE
 from sandbox_native.errors import PolicyError
-from sandbox_native.guarding import Guarded, guarded
+from sandbox_native.guarding import Guarded, denied_around, guarded, of_root
 from sandbox_native.hostids import is_initial
 from sandbox_native.hostmounts import KERNEL, NO_SOCKETS, Mounts
 from sandbox_native.mandatory import QUARANTINE
@@ -30,9 +30,9 @@ from sandbox_native.survey import Bound
 
 _HOST: Final = "Policy.read"
 # At the top of every box, whatever the host has there.
-_OURS: Final = frozenset(("/proc", "/dev", "/sys", "/tmp", "/run", "/.empty", "/.roots", "/.changes", f"/{WORKSPACE.split('/')[1]}"))
-# What only a box has beneath them: shown entry by entry, so that there is a place for it.
-_APART: Final = frozenset((os.path.dirname(HOME), "/var"))
+_OURS: Final = frozenset(("/proc", "/dev", "/sys", "/tmp", "/run", "/.empty", "/.roots", "/.changes", WORKSPACE))
+APART: Final = frozenset((os.path.dirname(HOME), "/var"))
+"""Of the whole host, what a box has made anew, with its entries in it one by one."""
 _PRIVATE: Final = frozenset((HOME, "/var/tmp"))
 
 
@@ -53,7 +53,8 @@ class Showing:
     """`shown()`, and then what else there is to tell."""
 
     def __init__(self, policy: Policy, system: Iterable[str], made: Iterable[str], overlays: bool) -> None:
-        """`system`: the directories of the host that the box has by itself; `made`: files that it makes. `overlays`: there are."""
+        """`system`: directories of the host that the box has by itself; `made`: files that it makes. `overlays`: this machine has
+        them."""
         self._policy, self._mounts, self._overlays = policy, Mounts.read(), overlays
         self._system, self._made = frozenset(system), frozenset(made)
         self.left_out: list[str] = []
@@ -67,7 +68,7 @@ class Showing:
         shown = Readable(
             mounts=self._mounts,
             locked=os.geteuid() != 0 or not is_initial(),
-            apart=_APART if self._policy.read is ReadPolicy.HOST else frozenset(),
+            apart=APART if self._policy.read is ReadPolicy.HOST else frozenset(),
             empty=frozenset(covered.values()),
             skip=_PRIVATE,
         )
@@ -189,7 +190,8 @@ class Showing:
         return found
 
     def _places_of(self, inside: str, roots: list[Root]) -> Iterator[tuple[str, str]]:
-        """Where something is to be covered so that `inside` leads to nothing: behind links, since nothing can be mounted on one."""
+        """Where something is to be covered so that `inside` leads to nothing, with the host's path there: behind links, since
+        nothing can be mounted on one."""
         root = _around(roots, inside)
         if root is None:
             if inside in self._made or any(contains(inside, made) for made in self._made):
@@ -217,48 +219,36 @@ class Showing:
             if any(contains(own, inside) for own in _OURS if self._policy.read is ReadPolicy.HOST):
                 continue
             directory = stat.S_ISDIR(os.stat(host).st_mode) if host else inside not in self._made
-            yield Shown(kind="mask", inside=inside, source=host, access=Access.HIDDEN, directory=directory, field="Policy.hidden")
+            yield Shown(kind="mask", inside=inside, access=Access.HIDDEN, directory=directory, field="Policy.hidden")
 
     # ---- what is guarded ----
 
     def _guards(self, roots: list[Root], covered: dict[str, str]) -> Iterator[Shown]:
-        others = [root.inside for root in roots]
+        around: list[Guarded] = []
         for root in roots:
-            if root.access is not Access.WRITABLE or not root.found.directory:
+            if root.access is not Access.WRITABLE:
+                continue
+            self._refuse_lifted(root, around)
+            if not root.found.directory:
                 continue
             fd = os.open(root.found.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                seen = guarded(fd, self._inner(root, roots, covered, others), self._policy)
+                seen = guarded(fd, of_root(root.inside, root.found.path, self._policy, covered, around), self._policy)
                 self.denials += hard_links.check(fd, self._policy, root.field, root.found.path, root.inside)
             finally:
                 os.close(fd)
-            self._refuse_lifted(root, seen, roots)
+            around.append(seen)
             self.changeable += seen.changeable
             yield from seen.shown(root.field)
 
-    def _inner(self, root: Root, roots: list[Root], covered: dict[str, str], others: list[str]) -> Guarded:
-        def own(inside: str) -> bool:
-            return _around(roots, inside) is root and inside != root.inside
-
-        return Guarded(
-            inside=root.inside,
-            host=root.found.path,
-            protected=tuple(path for path in self._policy.protected if own(path)),
-            hidden=tuple(path for path in covered if own(path)),
-            roots=tuple(path for path in others if path != root.inside and contains(root.inside, path)),
-        )
-
-    def _refuse_lifted(self, outer: Root, seen: Guarded, roots: list[Root]) -> None:
-        """A writable root beneath a name that no guest may write."""
-        for root in roots:
-            if root.access is not Access.WRITABLE or root is outer or not contains(outer.inside, root.inside):
-                continue
-            relative = root.inside[len(outer.inside) :].strip("/")
-            denied = next((name for name in seen.denied if contains(name, relative)), None)
-            if denied is not None:
-                reason = f"{denied} in {outer.inside} may be written by no guest"
-                raise PolicyError(reason, field=root.field, value=root.inside, remedy="leave it out, or show it in readable")
+    def _refuse_lifted(self, root: Root, around: list[Guarded]) -> None:
+        """A writable root at or beneath a name that no guest may write."""
+        denied = next((path for path in denied_around(root.inside, self._policy, around) if contains(path, root.inside)), None)
+        if denied is not None:
+            reason = f"{denied} may be written by no guest"
+            raise PolicyError(reason, field=root.field, value=root.inside, remedy="leave it out, or show it in readable")
 
 
 def _around(roots: Iterable[Root], inside: str) -> Root | None:
-    return max((root for root in roots if contains(root.inside, inside)), key=lambda root: len(root.inside.rstrip("/")), default=None)
+    around = [root for root in roots if contains(root.inside, inside)]
+    return max(around, key=lambda root: len(root.inside.rstrip("/")), default=None)

@@ -65,7 +65,7 @@ class HostTree:
     files: Mapping[str, bytes] = field(default_factory=dict)  # of COPIED_ETC
     proc: frozenset[str] = frozenset()  # of the masked names, those that are there
     shown: tuple[Shown, ...] = ()  # the policy's, in the order in which they are mounted: what lies around others first
-    left_out: tuple[str, ...] = ()  # host paths beneath what is shown that are not: file systems of the kernel's, and what cannot be read
+    left_out: tuple[str, ...] = ()  # host paths beneath what is shown that are not: the kernel's, and what cannot be read
     absent: tuple[str, ...] = ()  # hidden paths that are not there: nothing covers them
     changeable: tuple[str, ...] = ()  # links in writable roots on the way to a denied name: nothing can be mounted on one
     denials: tuple[Denial, ...] = ()  # hard links, where they are to be reported

@@ -1,7 +1,7 @@
 """Unix sockets of the host in what a policy shows: whether there are any, and what that means for a root. Linux, host process.
 
-A read-only bind does not stop a guest from connecting to a socket, and whoever listens there (ssh-agent, D-Bus, Docker) takes it for
-the caller. Through an overlay there is nobody behind the socket. So roots that a guest reads are shown that way when a
+A read-only bind does not stop a guest from connecting to a socket, and whoever listens there (ssh-agent, D-Bus, Docker) takes it
+for the caller. Through an overlay there is nobody behind the socket. So roots that a guest reads are shown that way when a
 bounded look finds a socket, or does not come to an end; for one that it writes directly there is no such way, and the
 policy is refused.
 """
@@ -23,8 +23,8 @@ SYSTEM: Final = Bound(names=5_000, seconds=0.01)
 """The same for what every box has: where each Sandbox begins."""
 WRITABLE: Final = Bound(names=400_000, seconds=2.0)
 """For one that cannot, and where there are no overlays."""
-RUN: Final = Bound(names=100_000, seconds=0.25)
-"""For a run's workspace: on the way to every run."""
+RUN: Final = Bound(names=100_000, seconds=0.1)
+"""For a run's workspace: on the way to every run, each of which comes further than the one before."""
 
 _SHOWN: Final = 3  # names in a message
 
@@ -34,6 +34,11 @@ def looks(policy: Policy, *, writable: bool) -> bool:
     if policy.host_sockets == "show":
         return False
     return policy.writes is Writes.DIRECT if writable else policy.host_sockets == "scan"
+
+
+def of_run(policy: Policy) -> Bound:
+    """For a run's workspace: where the policy refuses what is not searched, it is searched."""
+    return WRITABLE if policy.host_sockets == "hide" else RUN
 
 
 def refuse_living(root: int, survey: Survey, policy: Policy, field: str, value: str) -> None:

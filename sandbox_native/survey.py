@@ -1,6 +1,6 @@
 """One walk over a directory tree of the host's: the git repositories and the Unix sockets in it. Linux, host process.
 
-Called by hosttree.py for a policy's roots and, on the way to each run, by workspace_checks.py for its workspace; so it is bounded in
+Called by showing.py for a policy's roots and, on the way to each run, by run_checks.py for its workspace; so it is bounded in
 names and time, reads only names, and what it learnt of a directory it need not learn again while that has not changed.
 A guest may be at work in the tree: directories are opened beneath the root, following no link.
 """
@@ -91,18 +91,19 @@ def walk(root: int, bound: Bound, *, deep: bool, skip: frozenset[str] = frozense
     known: dict[str, _Directory] = {} if memory is None else memory.directories
     seen: dict[str, _Directory] = {}
     deadline = time.monotonic() + bound.seconds
-    left, complete = bound.names, True
+    left = bound.names
     waiting = [("", 0)]
     for path, inode in waiting:
-        if left <= 0 or time.monotonic() > deadline:
-            complete = False
+        if left < 0 or time.monotonic() > deadline:
             break
         if (found := _look(root, path, inode, known.get(path), left)) is None:
             continue
         seen[path] = found
-        left -= found.names + 1
+        if found is not known.get(path):  # what is known costs next to nothing
+            left -= found.names
         if deep or path.count("/") + bool(path) < LEVELS or _leads_to_modules(path):
             waiting += [one for one in _below(path, found) if one[0] not in skip]
+    complete = left >= 0 and time.monotonic() <= deadline
     survey = _told(seen, complete)
     if memory is not None:
         memory.directories, memory.survey = seen, survey if complete else None
@@ -216,6 +217,7 @@ def _read(fd: int, most: int) -> _Directory:
             elif not entry.is_symlink() and _is_socket(entry):
                 found.sockets.append(name)
             if count > most:  # a directory without end: the walk says that it is not complete
+                found.identity = (device, inode, -1)
                 break
     found.names, found.bare = count, bare == len(_BARE)
     return found

@@ -6,7 +6,7 @@ give the same plan. Where the policy's own paths go is decided in placing.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sandbox_native import paths
@@ -18,7 +18,7 @@ from sandbox_native.policy import Policy, Writes
 from sandbox_native.rules import SYSTEM
 from sandbox_native.shown import COPIED_ETC, SHARED_ETC, HostTree, Shown
 
-__all__ = ["CHANGES", "COPIED_ETC", "SHARED_ETC", "SYSTEM", "HostTree", "Shown", "box_ops", "masked_paths", "template_ops"]
+__all__ = ["CHANGES", "COPIED_ETC", "SHARED_ETC", "SYSTEM", "HostTree", "Shown", "box_ops", "made_up", "masked_paths", "template_ops"]
 
 _SIZED: Final = SAFE | lib.SN_OP_SIZED
 
@@ -118,6 +118,11 @@ def _made_up_etc(policy: Policy, tree: HostTree) -> Iterator[Op]:
             yield _bind(path, READ_ONLY | lib.SN_OP_OPTIONAL)
     yield _link("/etc/mtab", "/proc/self/mounts")
     yield _link("/etc/os-release", "../usr/lib/os-release")
+
+
+def made_up(tree_files: Mapping[str, bytes]) -> frozenset[str]:
+    """Files that a strict box has in /etc and that are not the host's own."""
+    return frozenset((*(path for path, _ in _etc_texts("")), *tree_files))
 
 
 def _etc_texts(hostname: str) -> Iterator[tuple[str, str]]:

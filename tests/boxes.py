@@ -152,11 +152,11 @@ def become_plain() -> None:
 
 
 @contextmanager
-def public(guests: Guests) -> Iterator[Guests]:
+def public(guests: Guests, *more: str) -> Iterator[Guests]:
     """The guests, and as "launcher" the launcher, where any user may read them."""
     directory = Path(tempfile.mkdtemp(prefix="boxes-"))
     directory.chmod(0o755)
-    found = {name: Path(shutil.copy(guests[name], directory)) for name in ("verbs", "inside", "attempts")}
+    found = {name: Path(shutil.copy(guests[name], directory)) for name in ("verbs", "inside", "attempts", "removals", *more)}
     found["launcher"] = Path(shutil.copy(launcher_path(), directory / "launcher"))
     for path in found.values():
         path.chmod(0o755)

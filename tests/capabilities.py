@@ -7,6 +7,7 @@ unless SANDBOX_NATIVE_EXPECTED_SKIPS (names, separated by blanks) lists it for t
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import platform
@@ -141,6 +142,22 @@ def _process_limit() -> str | None:
     return _cgroup() and _kernel(5, 14)
 
 
+def _landlock() -> str | None:
+    return None if landlock_abi() >= 1 else "this kernel has no Landlock"
+
+
+def _landlock_scopes() -> str | None:
+    """Signals and abstract sockets stay inside from ABI 6 on."""
+    return None if landlock_abi() >= 6 else f"Landlock has ABI {landlock_abi()} here"
+
+
+@functools.cache
+def landlock_abi() -> int:
+    """As the kernel says it; 0 without Landlock."""
+    create_ruleset, version = 444, 1
+    return max(0, ctypes.CDLL(None).syscall(create_ruleset, None, 0, version))
+
+
 def _x86_64() -> str | None:
     return None if platform.machine() == "x86_64" else f"this is {platform.machine()}"
 
@@ -160,6 +177,8 @@ _PROBES: dict[str, Callable[[], str | None]] = {
     "changes": _changes,
     "opaque": _opaque,
     "process_limit": _process_limit,
+    "landlock": _landlock,
+    "landlock_scopes": _landlock_scopes,
     "x86_64": _x86_64,
 }
 

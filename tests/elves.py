@@ -1,10 +1,13 @@
-"""ELF files made by hand: headers that a kernel of another machine would take."""
+"""Programs made by hand: scripts, and ELF files with headers that a kernel of another machine would take."""
 
 from __future__ import annotations
 
+import os
 import struct
+from pathlib import Path
 
 S390, X86_64, AARCH64 = 22, 62, 183
+NATIVE = {"x86_64": X86_64, "aarch64": AARCH64}[os.uname().machine]
 EXEC, REL = 2, 1
 
 
@@ -26,3 +29,9 @@ def elf(machine: int, *, bits: int = 64, kind: int = EXEC, loader: bytes = b"", 
 def foreign(kind: int = EXEC) -> bytes:
     """Of a machine that the tests do not run on."""
     return elf(S390, kind=kind, big_endian=True)
+
+
+def script(path: Path, line: str = "#!/bin/sh", mode: int = 0o755) -> Path:
+    path.write_text(f"{line}\necho ran {path.name}\n")
+    path.chmod(mode)
+    return path

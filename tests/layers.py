@@ -229,7 +229,16 @@ def as_host(plain: bool, work: Work) -> None:
         else:
             work(directory)
     finally:
-        shutil.rmtree(directory)
+        _remove(directory)
+
+
+def _remove(directory: Path) -> None:
+    """An overlay leaves a directory without any permission."""
+    for path, directories, _ in os.walk(directory):
+        for name in directories:
+            if not os.path.islink(os.path.join(path, name)):
+                os.chmod(os.path.join(path, name), 0o700)
+    shutil.rmtree(directory)
 
 
 def _as_plain(directory: Path, work: Work) -> None:

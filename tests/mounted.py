@@ -38,8 +38,9 @@ def seen(template: Sequence[Op], box: Sequence[Op], path: str) -> Seen:
             return in_template(template, op.source + rest)
         if op.kind == lib.SN_OP_CHANGES:
             # The overlay's lower layer is one mount: what was mounted in it is not there.
-            below = in_template([one for one in template if one.target == op.source], op.source + rest)
-            return Seen("rw", below.host)
+            below = seen(template, box[:at], op.source)
+            assert below.access == "ro", below
+            return Seen("rw", below.host + rest)
         if op.kind == lib.SN_OP_MASK:
             return masked(template, op, rest)
         if op.kind == lib.SN_OP_GUARD:

@@ -152,11 +152,11 @@ def test_more_files_than_a_private_workspace_may_have_are_refused_too(host: Host
 
 def test_what_is_collected_is_the_merged_view(host: Host) -> None:
     def work(directory: Path) -> None:
-        script = "cd /workspace; rm -r deleted moved replaced; echo new > added"
+        script = "cd /workspace; rm deleted moved; mv changed kept; echo new > added"
         with engine(plan()) as used, mounted(used, workspace(directory)) as mount:
             with running(used, sh(script), flags=KEEP | lib.SN_REQUEST_COLLECT, workspace=mount) as ran:
-                merged = {"kept": "directory", "kept/old": "old", "changed": "old", "added": "new\n"}
-                assert tree(ran.workspace) == merged
+                merged = {"kept/old": "old", "kept/changed": "old", "added": "new\n", "replaced/old": "old"}
+                assert tree(ran.workspace) == {"kept": "directory", "replaced": "directory", **merged}
 
     host(work)
 
@@ -197,7 +197,6 @@ def test_a_directory_of_changes_that_cannot_be_written_is_refused(host: Host) ->
         lower, upper = workspace(directory), directory / "changes"
         upper.mkdir()
         with engine(plan()) as used, mounted(used, lower) as mount, mounted(used, upper, lib.SN_OP_RDONLY) as kept:
-
             assert refused(used, flags=KEEP, workspace=mount, upper=kept) == (lib.SN_STAGE_OVERLAY, errno.EROFS, WORKSPACE)
 
     host(work)
@@ -216,7 +215,6 @@ def test_a_plan_without_a_place_for_changes_refuses_them(host: Host) -> None:
         made = plan()
         object.__setattr__(made, "changes", "")
         with engine(made) as used:
-
             assert refused(used, flags=KEEP) == (lib.SN_STAGE_PLAN, errno.EINVAL, "directory of changes")
 
     host(work)

@@ -95,7 +95,6 @@ def test_what_follows_them_in_the_plan_lies_on_them(host: Host) -> None:
 def test_a_source_that_is_not_there_is_refused(host: Host) -> None:
     def work(directory: Path) -> None:
         with engine(plan([], [changed("/tmp/w")])) as used:
-
             assert refused(used) == (lib.SN_STAGE_OVERLAY, errno.ENOENT, "/tmp/w")
 
     host(work)
@@ -104,7 +103,6 @@ def test_a_source_that_is_not_there_is_refused(host: Host) -> None:
 def test_a_target_that_cannot_be_made_is_refused(host: Host) -> None:
     def work(directory: Path) -> None:
         with engine(plan([aside(directory)], [changed("/nowhere")])) as used:
-
             assert refused(used) == (lib.SN_STAGE_OVERLAY, errno.EROFS, "/nowhere")
 
     host(work)
@@ -114,7 +112,6 @@ def test_a_file_system_of_its_own_may_not_follow(host: Host) -> None:
     def work(directory: Path) -> None:
         late = Op(lib.SN_OP_TMPFS, "/tmp/w/kept", SAFE)
         with engine(plan([aside(workspace(directory))], [changed("/tmp/w"), late])) as used:
-
             assert refused(used) == (lib.SN_STAGE_PLAN, errno.EINVAL, "/tmp/w/kept")
 
     host(work)

@@ -168,7 +168,7 @@ def test_a_missing_interpreter_is_127_as_in_dash_and_told_from_a_missing_script(
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")
     done = run("--file", f"script={script}", "--", "./script")
-    assert done.returncode == 127 and b"it exists, but its interpreter does not" in done.stderr
+    assert done.returncode == 127 and b"its interpreter '/no/such/interpreter' is not in the box" in done.stderr
 
 
 def test_errors_that_are_not_about_the_program_are_125() -> None:

@@ -6,14 +6,16 @@ Each combination ends in a true receipt or in a refusal that names what is missi
 from __future__ import annotations
 
 import errno
-import functools
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import boxes
+import lacking
 import pytest
 from boxes import Guests
 from running import sh
@@ -23,10 +25,6 @@ import sandbox_native as sn
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns"), pytest.mark.needs("cc")]
 
-SOURCE = Path(__file__).parent / "probes" / "without.c"
-NUMBERS = {"clone3": 435, "close_range": 436, "openat2": 437, "mount_setattr": 442, "fsopen": 430, "open_tree": 428}
-NUMBERS |= {"move_mount": 429, "pidfd_open": 434, "pidfd_send_signal": 424}
-NUMBERS |= {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
 ERRORS = pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM], ids=["ENOSYS", "EPERM"])
 Without = Callable[..., None]
 Hosted = Callable[[Callable[[], None]], None]
@@ -39,23 +37,18 @@ def public(guest: Guests) -> Iterator[Guests]:
 
 
 @pytest.fixture
-def without(public: Guests, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Without:
+def without(public: Guests, monkeypatch: pytest.MonkeyPatch) -> Iterator[Without]:
     """`without("clone3", errno.ENOSYS)`: launchers started from now on get that answer. `argument`: (index, mask, value), only
     where that argument has the value in the mask's bits."""
+    directory = Path(tempfile.mkdtemp(prefix="without-"))  # tmp_path is its user's alone
+    directory.chmod(0o755)
 
     def install(name: str, error: int, argument: tuple[int, int, int] = (0, 0, 0)) -> None:
-        directory = tmp_path_factory.mktemp("launcher")
-        for path in (directory, directory.parent, directory.parent.parent):
-            path.chmod(0o755)
-        program = directory / "launcher"
-        number = NUMBERS.get(name, f"SYS_{name}")
-        words = {"NUMBER": number, "ERROR": error, "LAUNCHER": f'"{public["launcher"]}"'}
-        words |= dict(zip(("ARGUMENT", "MASK", "VALUE"), argument, strict=True))
-        macros = [f"-D{key}={value}" for key, value in words.items()]
-        subprocess.run(["cc", "-O1", *macros, str(SOURCE), "-o", str(program)], check=True)
+        program = lacking.build(directory, public["launcher"], name, error, argument)
         monkeypatch.setenv("SANDBOX_NATIVE_LAUNCHER", str(program))
 
-    return install
+    yield install
+    shutil.rmtree(directory)
 
 
 @pytest.fixture(params=["root", "plain"])
@@ -74,13 +67,6 @@ def hosted(request: pytest.FixtureRequest, needs: Callable[[str], None]) -> Host
         boxes.in_a_host(host)
 
     return run
-
-
-@functools.cache
-def usual(plain: bool, shown: sn.Policy) -> dict[str, bool | None]:
-    """The layers with nothing missing."""
-    with sn.Sandbox(shown) as sandbox:
-        return held(sandbox.run(["/bin/true"]))
 
 
 # ---- every call, alone: what is lost where there is a way round, and what the refusal says where there is none ----
@@ -126,7 +112,6 @@ def test_a_call_with_a_way_round_leaves_a_true_receipt(
             assert result.stderr.count(b"Read-only file system") + result.stderr.count(b"Permission denied") == 2
             assert sandbox.run(["/bin/sleep", "30"], limits=sn.Limits(wall_seconds=0.2)).status is sn.Status.WALL_LIMIT
             layers = held(result)
-        del os.environ["SANDBOX_NATIVE_LAUNCHER"]
         os.environ["SANDBOX_NATIVE_LAUNCHER"] = str(public["launcher"])
         with sn.Sandbox(boxes.strict(public)) as sandbox:
             expected = held(sandbox.run(["/bin/true"]))
@@ -183,6 +168,33 @@ def test_deletion_cannot_be_denied_without_landlock(without: Without, hosted: Ho
     hosted(work)
 
 
+# ---- the rung without namespaces ----
+
+
+@ERRORS
+@pytest.mark.parametrize("name", ["unshare", "mount", "open_tree", "move_mount"])
+def test_without_namespaces_a_policy_that_allows_it_has_the_rung_landlock(
+    without: Without, hosted: Hosted, public: Guests, name: str, error: int
+) -> None:
+    place = str(public["inside"].parent)  # nothing can be shown elsewhere there
+
+    def work() -> None:
+        with pytest.raises(sn.UnsupportedError):
+            sn.Sandbox(sn.Policy.strict(readable=[place]))
+        lowest = sn.Policy.strict(readable=[place], minimum_rung=sn.Rung.LANDLOCK)
+        try:
+            with sn.Sandbox(lowest) as sandbox:
+                assert sandbox.run(["/bin/true"]).enforcement.rung is sn.Rung.LANDLOCK
+                assert untrue(sandbox, place) == []
+                limited = sandbox.run(["/bin/sleep", "30"], limits=sn.Limits(wall_seconds=0.2))
+                assert limited.status is sn.Status.WALL_LIMIT
+        except sn.UnsupportedError as refused:  # an older Landlock
+            assert any("Landlock ABI" in missing for missing in refused.missing)
+
+    without(name, error)
+    hosted(work)
+
+
 # ---- mounts without mount_setattr ----
 
 
@@ -219,3 +231,33 @@ def test_a_workspace_is_nosuid_and_nodev_without_mount_setattr(without: Without,
         result = sandbox.run(sh("grep ' /workspace ' /proc/self/mountinfo | tail -n 1; touch made"), workspace=tmp_path)
     assert {"rw", "nosuid", "nodev"} <= set(result.text.split()[5].split(","))
     assert (os.listdir(tmp_path), (tmp_path / "made").stat().st_uid) == (["made"], os.geteuid())
+
+
+# ---- the check of the receipts itself ----
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "layer"),
+    [
+        ("setsid", (0, 0, 0), "session"),
+        ("sethostname", (0, 0, 0), "uts"),
+        ("landlock_restrict_self", (0, 0, 0), "landlock"),
+        ("prctl", (0, 0xFFFFFFFF, 28), "securebits"),  # PR_SET_SECUREBITS
+        ("prctl", (0, 0xFFFFFFFF, 24), "capabilities"),  # PR_CAPBSET_DROP
+        ("unshare", (0, 0xFFFFFFFF, 0x2000000), "cgroup_namespace"),
+        ("prlimit64", (0, 0, 0), "rlimits"),
+        ("setgroups", (0, 0, 0), "groups"),
+    ],
+)
+def test_a_step_that_is_only_claimed_is_found_out(
+    without: Without, hosted: Hosted, public: Guests, name: str, argument: tuple[int, int, int], layer: str
+) -> None:
+    """The call answers 0 and does nothing: no receipt could know, the guest does."""
+
+    def work() -> None:
+        with sn.Sandbox(boxes.strict(public)) as sandbox:
+            found = [one.name for one in untrue(sandbox)]
+        assert layer in found or (layer == "groups" and os.getgroups() == [])
+
+    without(name, 0, argument)
+    hosted(work)

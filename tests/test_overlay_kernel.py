@@ -46,6 +46,25 @@ def test_a_socket_of_the_hosts_cannot_be_connected_to(host: Host) -> None:
     host(work)
 
 
+def test_a_named_pipe_of_the_hosts_cannot_be_reached_either(host: Host) -> None:
+    code = "import os, sys\nprint(os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK), b'x'))"
+
+    def work(directory: Path) -> None:
+        pipe = directory / "pipe"
+        os.mkfifo(pipe)
+        pipe.chmod(0o666)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        ops = shown(directory), shown(directory, "/bound", lib.SN_OP_BIND)
+        with engine(plan(ops)) as used:
+            with running(used, [PYTHON, "-c", code, "/shown/pipe"]) as ran:
+                assert "No such device or address" in ran.stderr, "nobody reads there"
+            with running(used, [PYTHON, "-c", code, "/bound/pipe"]) as ran:
+                assert ran.lines == ["1"], "which is what the overlay is for"
+        os.close(reader)
+
+    host(work)
+
+
 def test_what_is_there_is_shown_and_cannot_be_changed(host: Host) -> None:
     def work(directory: Path) -> None:
         (directory / "file").write_text("content")

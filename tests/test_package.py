@@ -15,7 +15,7 @@ import sandbox_native
 
 PUBLIC = {
     *("run", "Sandbox", "Process", "Policy", "Limits", "Overflow", "Rung", "Result", "Status", "Usage", "Enforcement"),
-    *("ReadPolicy", "Deletion", "Writes", "Denial", "CommandGuard", "ExecutableResolver"),
+    *("ReadPolicy", "Deletion", "Writes", "Denial", "Changes", "Change", "recover", "CommandGuard", "ExecutableResolver"),
     *("Layer", "SandboxError", "PolicyError", "UnsupportedError", "SetupError", "ExecError", "__version__"),
 }
 OFF_LINUX = """

@@ -100,18 +100,21 @@ def test_an_ancestor_of_what_is_guarded_is_a_mount_and_stays_writable() -> None:
 
 
 def test_what_is_kept_apart_is_made_in_every_box_and_numbered() -> None:
-    places = placed([writable("/a"), writable("/b"), bind("/c")], kept_apart=True)
-    changes = [op for op in places.box if op.kind == lib.SN_OP_CHANGES]
-    assert [(op.target, op.mode) for op in changes] == [("/a", 1), ("/b", 2)]
-    assert all(op.source.startswith(ASIDE + "/") for op in changes)
-    assert [op.target for op in places.template if not op.target.startswith(ASIDE)] == ["/c"]
+    places = placed(
+        [writable("/a"), writable("/tmp/b"), bind("/c"), writable("/a/d"), bind("/e"), writable("/e/f")], kept_apart=True
+    )
+    changes = [(op.target, op.source, op.mode) for op in places.box if op.kind == lib.SN_OP_CHANGES]
+    assert changes == [("/a", "/a", 1), ("/tmp/b", f"{ASIDE}/0", 2), ("/a/d", f"{ASIDE}/1", 3), ("/e/f", "/e/f", 4)]
+    assert [op.target for op in places.template] == ["/a", "/c", "/e", f"{ASIDE}/0", f"{ASIDE}/1", "/e/f"]
+    assert all(op.flags & lib.SN_OP_RDONLY for op in places.template)
 
 
 def test_where_roots_were_kept_is_covered_at_the_end() -> None:
-    for shown, kept_apart in ([bind("/tmp/a")], False), ([writable("/a"), guard("/a/b")], True):
+    for shown, kept_apart in ([bind("/tmp/a")], False), ([writable("/a"), bind("/a/b")], True):
         last = placed(shown, kept_apart).box[-1]
         assert (last.kind, last.target, last.source) == (lib.SN_OP_MASK, ASIDE, "/.empty/dir")
     assert placed([bind("/a")]).box == []
+    assert [op.target for op in placed([writable("/a")], kept_apart=True).box] == ["/a"]
 
 
 @KEPT_APART

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from running import PYTHON
 from test_planning_model import PLACES, SUBS, Model, make_tree, policies
@@ -60,7 +60,13 @@ def everything(top: Path) -> dict[str, bytes | None]:
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],  # a box takes too long to look for the smallest case
+    suppress_health_check=list(HealthCheck),
+)
 def test_a_guest_reads_and_writes_what_the_rules_say(data: st.DataObject, host: Path) -> None:
     shutil.rmtree(host / "tree", ignore_errors=True)
     tree = make_tree(host / "tree")
@@ -82,7 +88,10 @@ def test_a_guest_reads_and_writes_what_the_rules_say(data: st.DataObject, host: 
         access = model.access(path)
         file = model.file(path)
         shown = access in ("writable", "readable", "protected")
-        assert told[path] == [file if shown and not file.endswith("HEAD") else None, access == "writable"], (path, access)
+        said, written = told[path]
+        assert said == (file if shown and not file.endswith("HEAD") else None), (path, access)
+        private = not shown and path.startswith(("/tmp", "/workspace"))  # nothing of the host's: the guest may have its own there
+        assert written == (access == "writable") or private, (path, access)
     if policy.writes is Writes.COMMIT:
         assert everything(tree) == before
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sandbox_native import paths
 from sandbox_native.errors import PolicyError
-from sandbox_native.policy import Policy, Rung
+from sandbox_native.policy import Deletion, Policy, PolicyFields, ReadPolicy, Rung, Writes
 
 STRONGEST_FIRST = ["FULL", "CONTAINER", "NAMESPACES", "LANDLOCK", "SEATBELT", "JOB", "AUDIT"]
 SET_UP = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc/passwd", "/etc/group", "/tmp"]
@@ -82,6 +82,16 @@ class TestValue:
         policy = Policy.strict()
         assert (policy.readable, policy.writable, policy.hostname) == ((), (), "sandbox")
         assert (policy.minimum_rung, policy.workspace_owner) == (Rung.NAMESPACES, "idmap")
+        assert (policy.read, policy.deletion, policy.writes) == (ReadPolicy.DECLARED, Deletion.ALLOW, Writes.DIRECT)
+        assert (policy.changes, policy.on_hard_links, policy.host_sockets) == ("memory", "ignore", "scan")
+        assert (policy.system, policy.explain, policy.deterministic, policy.inherit_unsafe) == (True, False, False, False)
+        for name in ("protected", "hidden", "deny_write", "symlinks", "path", "inherit", "syscalls"):
+            assert getattr(policy, name) == ()
+
+    def test_the_fields_of_the_presets_are_those_of_the_value(self) -> None:
+        names = {field.name for field in dataclasses.fields(Policy)}
+        assert set(PolicyFields.__annotations__) == names - {"preset"}
+        assert list(PolicyFields.__annotations__) == [field.name for field in dataclasses.fields(Policy)][1:]
 
     def test_fields_arrive_in_both_presets(self) -> None:
         fields: dict[str, Any] = {
@@ -90,9 +100,35 @@ class TestValue:
             "hostname": "judge-1.example",
             "minimum_rung": Rung.FULL,
             "workspace_owner": "chown",
+            "read": ReadPolicy.HOST,
+            "protected": ("/mnt/out/lock",),
+            "hidden": ("/mnt/out/secret", "/srv"),
+            "deny_write": ("ci", "deploy/key"),
+            "deletion": Deletion.DENY,
+            "on_hard_links": "refuse",
+            "host_sockets": "hide",
+            "path": ("/data/bin",),
+            "inherit": ("TZ", "LC_*"),
+            "deterministic": False,
+            "explain": True,
         }
         for policy in (Policy.strict(**fields), Policy.light(**fields)):
             assert {name: getattr(policy, name) for name in fields} == fields
+
+    def test_lists_become_tuples_of_normal_paths(self) -> None:
+        policy = Policy.strict(
+            writable=["/w"],
+            protected=iter(["/w/a/", PurePosixPath("/w//b")]),
+            hidden=["/usr/./share"],
+            deny_write=["./ci"],
+            symlinks=[("/lib/", "usr/lib")],
+            system=False,
+            read=ReadPolicy.DECLARED,
+            readable=["/usr/share"],
+            path=["/w2/bin/"],
+        )
+        assert (policy.protected, policy.hidden, policy.deny_write) == (("/w/a", "/w/b"), ("/usr/share",), ("ci",))
+        assert (policy.symlinks, policy.path) == ((("/lib", "usr/lib"),), ("/w2/bin",))
 
     def test_paths_become_pairs(self) -> None:
         policy = Policy.strict(readable=["/data/", ("/a", "/b")], writable=iter([PurePosixPath("/out")]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sandbox_native import Limits, Policy, Rung, syscalls
+from sandbox_native import Limits, Policy, syscalls
 from sandbox_native.cli import main
 
 pytestmark = pytest.mark.needs("userns")
@@ -31,6 +31,8 @@ def parts(text: str) -> dict[str, list[str]]:
     """The lines of each part, without its headers."""
     found = {}
     for part in text.split("\n\n"):
+        if part.startswith("never written"):
+            continue
         title, _, *lines = part.strip("\n").split("\n")
         found[title.removeprefix("# ")] = lines
     return found
@@ -57,9 +59,22 @@ def test_every_group_of_calls_is_shown_with_what_it_holds(told: Any) -> None:
     for name, calls in syscalls.GROUPS.items():
         assert "permitted" in groups[name] and set(calls) <= set(groups[name].split())
     assert {"socket", "clone", "prctl"} <= set(groups["by their arguments"].split())
-    assert not any("mount" in line.split() or "ptrace" in line.split() for line in groups.values())
+    assert not any("mount" in line.split() for line in groups.values())
+    for name, group in syscalls.OPTIONAL.items():
+        assert "refused, optional" in groups[name] and {*group.calls, *group.checked} <= set(groups[name].split())
     light = parts(told("policy", "show", "light")[1])["system calls"]
     assert light == ["all    permitted  the preset has no filter"]
+
+
+def test_a_group_that_the_policy_permits_is_said_to_be(told: Any, tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text('syscalls = ["ptrace"]\ndeny_write = ["Makefile"]\nwrites = "commit"\n')
+    _, out, _ = told("policy", "show", str(tmp_path / "p.toml"))
+    (line,) = [line for line in out.splitlines() if line.startswith("ptrace ")]
+    assert "permitted by Policy.syscalls" in line and syscalls.OPTIONAL["ptrace"].opens in line
+    assert ".git/hooks" in out and "Makefile" in out and "the commit refuses them" in out
+    shown = json.loads(told("policy", "show", str(tmp_path / "p.toml"), "--json")[1])
+    assert {".bashrc", "Makefile"} <= set(shown["never_written"])
+    assert {one["group"]: one["state"] for one in shown["syscalls"]}["ptrace"] == "permitted by Policy.syscalls"
 
 
 def test_what_lies_beneath_is_indented_and_named_from_there(told: Any) -> None:
@@ -74,7 +89,7 @@ def test_json_has_the_same(told: Any) -> None:
     status, out, _ = told("policy", "show", "strict", "--json")
     shown = json.loads(out)
     assert (status, shown["version"]) == (0, 1)
-    assert list(shown) == ["version", "policy", "view", "environment", "syscalls", "limits"]
+    assert list(shown) == ["version", "policy", "never_written", "view", "environment", "syscalls", "limits"]
     assert shown["policy"]["minimum_rung"] == "namespaces"
     assert {"path": "/usr", "access": "ro", "detail": "the host's"} in shown["view"]
     assert shown["limits"]["memory_bytes"] == 512 << 20 and shown["limits"]["cpus"] is None
@@ -147,9 +162,9 @@ def test_run_takes_a_file_and_options_add_to_it(told: Any, tmp_path: Path) -> No
         (tmp_path / name / "file").write_text(f"{name}\n")
     for path in (tmp_path, *tmp_path.rglob("*")):
         path.chmod(0o755)
-    policy = Policy.strict(readable=[(str(tmp_path / "one"), "/one")], hostname="told", minimum_rung=Rung.NAMESPACES)
     file = tmp_path / "p.toml"
-    file.write_text(policy.to_toml(Limits(wall_seconds=20, processes=9)))
+    text = f'readable = [["{tmp_path}/one", "/one"]]\nhostname = "told"\n[limits]\nwall_seconds = 20\nprocesses = 9\n'
+    file.write_text(text)
     script = "cat /one/file /two/file; hostname 2>/dev/null || cat /proc/sys/kernel/hostname"
     told_of = told("run", "--policy", str(file), "--readable", f"{tmp_path}/two:/two", "--", "/bin/sh", "-c", script)
     assert told_of == (0, "one\ntwo\ntold\n", "")

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, assume, find, given, settings
 from hypothesis import strategies as st
 
-from sandbox_native import Limits, Overflow, Policy, PolicyError, Rung, UnsupportedError
+from sandbox_native import Limits, Overflow, Policy, PolicyError, Rung, UnsupportedError, Writes
 from sandbox_native.policy_toml import load, named
+from sandbox_native.syscalls import OPTIONAL
 
 NAMES = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="/\0"), min_size=1, max_size=8)
 PATHS = NAMES.map(lambda name: f"/srv/x{name}")
@@ -30,23 +31,26 @@ def values(name: str) -> st.SearchStrategy[Any]:
         "writable": st.lists(st.tuples(PATHS, PATHS), max_size=3),
         "symlinks": st.lists(st.tuples(PATHS, NAMES), max_size=2),
         "hostname": WORDS,
+        "syscalls": st.lists(st.sampled_from(sorted(OPTIONAL)), unique=True),
     }
     if name in own:
         return own[name]
     if get_origin(hint) is tuple:
-        return st.lists(NAMES if name in ("deny_write", "inherit", "syscalls") else PATHS, max_size=3)
+        own_paths = PATHS.map(lambda path: f"/workspace{path}") if name in ("protected", "hidden") else PATHS
+        return st.lists(NAMES if name in ("deny_write", "inherit") else own_paths, max_size=3)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(list(hint))
     return st.booleans() if hint is bool else st.sampled_from(get_args(hint))
 
 
 def fitting(name: str, value: Any) -> dict[str, Any]:
-    """That field alone, or nothing where a policy refuses it: what passes is what must survive."""
+    """That field with what it needs, or nothing where a policy refuses it: what passes is what must survive."""
+    found = {name: value, **({"writes": Writes.COMMIT} if name == "changes" else {})}
     try:
-        Policy(**{name: value})
+        Policy(**found)
     except PolicyError:
         return {}
-    return {name: value}
+    return found
 
 
 @st.composite
@@ -106,7 +110,8 @@ def test_every_field_can_differ_from_its_default() -> None:
     for field in fields(Policy):
 
         def differs(value: Any, name: str = field.name) -> bool:
-            return any(getattr(Policy(**{name: one}), name) != getattr(Policy(), name) for one in fitting(name, value).values())
+            found = fitting(name, value)
+            return bool(found) and getattr(Policy(**found), name) != getattr(Policy(), name)
 
         assert find(values(field.name), differs) is not None
 

@@ -15,7 +15,7 @@ from sandbox_native.plan import Identity, Plan, Ruleset
 from sandbox_native.receipt import Ground, Receipts
 from sandbox_native.receipt_paths import NOTHING, Brought
 from sandbox_native.rules import Access
-from sandbox_native.shown import Shown
+from sandbox_native.shown import HostTree, Shown
 from sandbox_native.verdict import Kind, ReportData
 
 ALL = sum(getattr(lib, name) for name in dir(lib) if name.startswith("SN_HELD_")) & ~lib.SN_HELD_PROC_SUBSET
@@ -28,11 +28,14 @@ SHOWN = (
     Shown(kind="guard", inside="/srv/out/.git/hooks", access=Access.PROTECTED),
     Shown(kind="mask", inside="/srv/out/secret", access=Access.HIDDEN),
 )
+TREE = HostTree(shown=SHOWN)
 EVERYTHING = Policy.strict(writable=["/srv/out"], writes=Writes.COMMIT, deletion=Deletion.DENY, explain=True)
 BROUGHT = Brought(shown=True, guards=1)
 
 
-def receipts(rung: Rung = Rung.FULL, seccomp: bytes | None = bytes(8), policy: Policy | None = None) -> Receipts:
+def receipts(
+    rung: Rung = Rung.FULL, seccomp: bytes | None = bytes(8), policy: Policy | None = None, tree: HostTree = TREE
+) -> Receipts:
     policy = policy or Policy.strict()
     plan = Plan(
         identity=Identity(root=True, box_uid=7, box_gid=7, owner_uid=0, owner_gid=0),
@@ -54,7 +57,7 @@ def receipts(rung: Rung = Rung.FULL, seccomp: bytes | None = bytes(8), policy: P
             swap_limited=True,
             rlimit_counts=rung is not Rung.FULL,
             landlock_abi=6,
-            shown=SHOWN,
+            tree=tree,
         )
     )
 
@@ -129,6 +132,11 @@ def test_a_window_and_a_word_of_the_caller_are_told() -> None:
     assert "window" not in commit["protected"].detail
     assert commit["host_sockets"].detail.startswith("1 roots behind one")
     assert "ABI 6" in commit["landlock"].detail
+    told = layers(ALL, policy=EVERYTHING, tree=HostTree(shown=SHOWN, absent=("/a",), changeable=("/b",), left_out=("/c",)))
+    assert "1 were not there" in told["hidden"].detail
+    assert "1 links to such can be turned" in told["protected"].detail
+    assert told["root"].detail == "1 paths in what is shown are left out, such as /c"
+    assert layers(ALL, Rung.LANDLOCK, brought=BROUGHT)["protected"].held is False
     assert layers(ALL)["protected"].held is None
     assert "window" in layers(ALL, brought=BROUGHT)["protected"].detail
 

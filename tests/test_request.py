@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import pytest
@@ -169,3 +170,76 @@ def test_rlimits_follow_the_limits() -> None:
         "stack": 1 << 20,
         "nproc": 6,
     }
+
+
+# ---- the program that the host finds ----
+
+
+class Finder:
+    """Who finds programs, as executables.ExecutableResolver does; tells how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str | None]] = []
+        self.fresh = True
+
+    def find(self, program: str, cwd: str, workspace: str | None) -> Found:
+        self.asked.append((program, cwd, workspace))
+        return Found(self, f"/found/{program}" if "/" not in program else program, len(self.asked), program.startswith("./"))
+
+
+@dataclass
+class Found:
+    finder: Finder
+    path: str
+    inode: int
+    by_run: bool
+    device: int = 7
+    real: str = ""
+
+    def unchanged(self) -> bool:
+        return self.finder.fresh
+
+
+def test_what_was_found_is_the_one_candidate() -> None:
+    finder = Finder()
+    body = Encoder(finder=finder).body(["prog", "x"])
+    assert strings(body)[1:3] == ([b"/found/prog"], [b"prog", b"x"])
+    assert body.found is not None and (body.found.device, body.found.inode) == (7, 1)
+
+
+def test_a_program_is_sought_once_for_all_arguments_until_it_changes() -> None:
+    finder = Finder()
+    encoder = Encoder(finder=finder)
+    bodies = [encoder.body(["prog", str(number % 3)]) for number in range(6)]
+    assert len(finder.asked) == 1 and bodies[0] is bodies[3]
+    encoder.body(["prog"], cwd="/tmp")
+    assert finder.asked[1:] == [("prog", "/tmp", None)]
+    finder.fresh = False
+    again = encoder.body(["prog", "0"])
+    assert len(finder.asked) == 3 and again.found is not None and again.found.inode == 3
+    finder.fresh = True
+    encoder.forget()
+    encoder.body(["prog", "0"])
+    assert len(finder.asked) == 4
+
+
+def test_a_program_in_a_workspace_is_sought_in_each() -> None:
+    finder = Finder()
+    encoder = Encoder(finder=finder)
+    found = [encoder.body(["./run"], workspace=place).found for place in ("/a", "/b", None, "/a", "/b", None)]
+    assert [one and one.inode for one in found] == [1, 2, 3, 1, 2, 3]
+    assert [place for _, _, place in finder.asked] == ["/a", "/b", None]
+
+
+def test_a_refused_program_is_asked_for_again() -> None:
+    class Refusing(Finder):
+        def find(self, program: str, cwd: str, workspace: str | None) -> Found:
+            super().find(program, cwd, workspace)
+            raise ExecError("exec", errno.ENOENT, program)
+
+    finder = Refusing()
+    encoder = Encoder(finder=finder)
+    for _ in range(2):
+        with pytest.raises(ExecError):
+            encoder.body(["prog"])
+    assert len(finder.asked) == 2

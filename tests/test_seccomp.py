@@ -199,6 +199,82 @@ def test_a_number_finds_its_name() -> None:
     assert seccomp.name_of({}, -1) is None
 
 
+# ---- groups, and the filter that explains ----
+
+
+def answers(program: bytes) -> dict[tuple[int, int], int]:
+    decoded = bpf.instructions(program)
+    numbers = [-1, *range(600), X32, 0x80000000]
+    return {
+        (number, filler): bpf.run(decoded, number, NATIVE, (filler,) * 6).action
+        for number in numbers
+        for filler in (0, 1, 16, 22, 0x40000, 0x59616D61, 0x1000, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
+    }
+
+
+@pytest.mark.parametrize("group", sorted(syscalls.OPTIONAL))
+def test_a_group_opens_its_own_calls_and_nothing_else(group: str) -> None:
+    before, after = answers(FILTER), answers(seccomp.filter_bytes(NUMBERS, NATIVE, groups=(group,)))
+    changed = {seccomp.name_of(NUMBERS, number) for number, filler in before if before[number, filler] != after[number, filler]}
+    opened = syscalls.OPTIONAL[group]
+    assert changed == {*opened.calls, *opened.checked}
+    assert all(after[call] == RET_ALLOW for call in before if before[call] != after[call] and call[1] != 16)
+
+
+def test_netlink_is_route_alone() -> None:
+    decoded = bpf.instructions(seccomp.filter_bytes(NUMBERS, NATIVE, groups=("netlink",)))
+    for protocol in range(32):
+        for kind in (2, 3, 3 | 0o2000000):
+            action = bpf.run(decoded, NUMBERS["socket"], NATIVE, (16, kind, protocol)).action
+            assert action == (EPROTO if protocol else RET_ALLOW)
+    assert bpf.run(decoded, NUMBERS["socket"], NATIVE, (17, 3, 0)).action == EAF
+    assert bpf.run(decoded, NUMBERS["socket"], NATIVE, (2, 3, 1)).action == EPERM
+
+
+def test_an_unknown_group_is_refused() -> None:
+    with pytest.raises(KeyError):
+        seccomp.filter_bytes(NUMBERS, NATIVE, groups=("bpf",))
+
+
+@pytest.mark.parametrize("groups", [(), ("netlink", "ptrace"), tuple(syscalls.OPTIONAL)])
+def test_the_filter_that_explains_asks_where_the_other_refuses(groups: tuple[str, ...]) -> None:
+    strict = answers(seccomp.filter_bytes(NUMBERS, NATIVE, groups=groups))
+    for (number, filler), action in answers(seccomp.asking_bytes(NUMBERS, NATIVE, groups=groups)).items():
+        name = seccomp.name_of(NUMBERS, number)
+        if strict[number, filler] == IGNORED:
+            assert action == IGNORED
+        elif strict[number, filler] != RET_ALLOW:
+            assert action == RET_USER_NOTIF, (name, filler)
+        elif name in syscalls.WITH_PATHS:
+            assert action == (RET_ALLOW if syscalls.WITH_PATHS[name] and filler & 0x1000 else RET_USER_NOTIF), (name, filler)
+        else:
+            assert action == RET_ALLOW, (name, filler)
+
+
+def test_what_lies_between_the_filter_and_exec_is_not_asked_about() -> None:
+    """The guest's first steps, while nobody may be there to answer."""
+    decoded = bpf.instructions(seccomp.asking_bytes(NUMBERS, NATIVE))
+    for name, arguments in (
+        ("sendmsg", ()),
+        ("close", ()),
+        ("unshare", (0x400,)),
+        ("dup3", ()),
+        ("close_range", ()),
+        ("prlimit64", (0, 7, 1)),
+        ("rt_sigprocmask", ()),
+        ("exit_group", ()),
+    ):
+        assert bpf.run(decoded, NUMBERS[name], NATIVE, arguments).action == RET_ALLOW, name
+
+
+def test_without_a_filter_of_its_own_only_paths_are_asked_about() -> None:
+    for (number, filler), action in answers(seccomp.asking_bytes(NUMBERS, NATIVE, refuses=False)).items():
+        steps = syscalls.WITH_PATHS.get(seccomp.name_of(NUMBERS, number) or "")
+        asks = steps is not None and not (steps and filler & 0x1000)
+        assert action == (RET_USER_NOTIF if asks else RET_ALLOW)
+    assert bpf.run(bpf.instructions(seccomp.allowing_bytes()), 0, I386).action == RET_ALLOW
+
+
 @pytest.mark.parametrize(
     "numbers,arch,end",
     [

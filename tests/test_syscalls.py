@@ -6,7 +6,8 @@ from collections import Counter
 
 import bpf
 
-from sandbox_native import syscall_checks, syscalls
+from sandbox_native import seccomp, syscall_checks, syscalls
+from sandbox_native._native import lib
 
 NAMED = Counter([name for calls in syscalls.GROUPS.values() for name in calls] + list(syscalls.CHECKED) + list(syscalls.ABSENT))
 REFUSED = Counter(name for calls in syscalls.REFUSED.values() for name in calls)
@@ -58,3 +59,44 @@ def test_steps_look_at_arguments_that_exist_and_values_within_their_mask() -> No
 
 def test_a_new_namespace_is_any_of_the_eight_flags() -> None:
     assert syscall_checks.NEW_NAMESPACE.bit_count() == 8
+
+
+# ---- groups that a policy may add, and calls with paths ----
+
+
+def test_each_group_says_what_it_opens() -> None:
+    for name, group in syscalls.OPTIONAL.items():
+        assert group.opens and (group.calls or group.checked), name
+        assert set(group.calls) <= set(REFUSED), name
+        assert not set(group.calls) & set(group.checked), name
+
+
+def test_what_is_decided_against_is_in_no_group() -> None:
+    offered = {call for group in syscalls.OPTIONAL.values() for call in (*group.calls, *group.checked)}
+    assert not offered & {
+        "io_uring_setup",
+        "bpf",
+        "userfaultfd",
+        "perf_event_open",
+        "mount",
+        "setns",
+        "keyctl",
+        "clone",
+        "unshare",
+    }
+
+
+def test_calls_with_paths_are_permitted_ones() -> None:
+    assert set(syscalls.WITH_PATHS) <= syscalls.ALLOWED | set(syscalls.CHECKED)
+
+
+def test_the_outcome_is_the_filters_answer() -> None:
+    for groups in ((), tuple(syscalls.OPTIONAL)):
+        decoded = bpf.instructions(seccomp.filter_bytes(bpf.built_numbers(), lib.sn_audit_arch(), groups=groups))
+        for name, number in bpf.built_numbers().items():
+            for value in (0, 1, 2, 16, 22, 0x40000, 0o4755, 0xFFFFFFFF, 1 << 32):
+                action = bpf.run(decoded, number, lib.sn_audit_arch(), (value,) * 6).action
+                outcome = syscalls.outcome(name, (value,) * 6, groups)
+                expected = {syscall_checks.ALLOW: seccomp.RET_ALLOW, syscall_checks.IGNORE: seccomp.RET_ERRNO}
+                assert action == expected.get(outcome, seccomp.RET_ERRNO | outcome), (name, value)
+    assert syscalls.outcome(None, (0,) * 6) == syscall_checks.ENOSYS

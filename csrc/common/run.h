@@ -12,7 +12,7 @@ enum sn_request_flag {
 	                             0/upper); the directory of changes goes up before the report. Also without a workspace, for the plan's
 	                             SN_OP_CHANGES, whose changes are lost without it */
 	SN_REQUEST_UPPER = 64,    /* a detached mount follows: the directory of changes instead of a tmpfs, owned by the guest. Init makes N,
-	                             N/upper and N/work in it where they lack */
+	                             N/upper and N/work in it where they lack; a run leaves a mark in N/work that no second one may find */
 	SN_REQUEST_EXPLAIN = 128, /* a socket to the supervisor follows: init sends the filter's listener there and keeps none */
 };
 

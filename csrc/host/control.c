@@ -195,7 +195,8 @@ int sn_launcher_explain(struct sn_process *launcher, int socket, int denials, in
 	error = read_answer(&from, timeout_ms, &answer, &supervisor, why);
 	if (error)
 		return error;
-	return supervisor >= 0 ? fd_move(&supervisor) : failed(why, SN_STAGE_EXPLAIN, EPROTO, "supervisor");
+	/* It was sent: what does not arrive found no room here. */
+	return supervisor >= 0 ? fd_move(&supervisor) : failed(why, SN_STAGE_EXPLAIN, EMFILE, "supervisor");
 }
 
 int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, struct sn_process *slot,

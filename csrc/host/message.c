@@ -75,12 +75,12 @@ ssize_t message_receive(int socket, void *data, size_t size, int *fd)
 		.msg_controllen = sizeof control.bytes,
 	};
 	ssize_t got;
-	do
+	do /* ECONNRESET, told once: the peer ended with a message of ours unread. What it sent before is still to be read, then the end */
 		got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	while (got < 0 && errno == EINTR);
+	while (got < 0 && (errno == EINTR || errno == ECONNRESET));
 	*fd = -1;
 	if (got < 0)
-		return errno == ECONNRESET ? 0 : -errno; /* the peer ended with our message unread: an end like any other */
+		return -errno;
 	*fd = take_first_fd(&message);
 	if (message.msg_flags & MSG_TRUNC) { /* longer than any message of the contract */
 		fd_close(fd);

@@ -13,14 +13,14 @@
 enum { PAGE = 4096 };
 
 /* Bytes of another process, or -errno; fewer where what follows is not mapped. */
-static long peek(int pid, uint64_t from, void *into, size_t size)
+long peek(int pid, uint64_t from, void *into, size_t size)
 {
 	struct iovec here = {.iov_base = into, .iov_len = size}, there = {.iov_base = (void *)(uintptr_t)from, .iov_len = size};
 	return sys(SYS_process_vm_readv, pid, &here, 1, &there, 1, 0);
 }
 
 /* A text up to its NUL, page by page: what follows it need not be mapped. Cut at `size`; "" where it cannot be read. */
-static void peek_text(int pid, uint64_t from, char *into, size_t size)
+void peek_text(int pid, uint64_t from, char *into, size_t size)
 {
 	size_t at = 0;
 	into[0] = 0;
@@ -129,7 +129,8 @@ void read_arguments(int pid, const struct seccomp_data *call, const struct shape
 			continue;
 		}
 		peek_text(pid, call->args[place->text], paths[i], PATH_MOST);
-		make_absolute(pid, place->at < 0 ? AT_FDCWD : (int)call->args[place->at], paths[i]);
+		if (place->at != AS_IT_IS)
+			make_absolute(pid, place->at < 0 ? AT_FDCWD : (int)call->args[place->at], paths[i]);
 	}
 	word[0] = 0;
 	if (shape->word >= 0)

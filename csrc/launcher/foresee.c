@@ -27,15 +27,27 @@ static long look(int root, const char *path, bool follow)
 
 static long permitted(int fd, int mode)
 {
-	return sys(NR_faccessat2, fd, "", mode, AT_EMPTY_PATH);
+	char link[32] = "/proc/self/fd/";
+	long result = sys(NR_faccessat2, fd, "", mode, AT_EMPTY_PATH);
+	if (result == -ENOSYS) { /* before Linux 5.8 */
+		text_add_number(link, sizeof link, (uint64_t)fd);
+		result = sys(SYS_faccessat, AT_FDCWD, link, mode);
+	}
+	return result == -EACCES || result == -EROFS ? result : 0;
 }
 
-static long writable(int fd)
+static bool read_only(int fd)
 {
 	struct statfs fs;
-	if (!sys(SYS_fstatfs, fd, &fs) && fs.f_flags & ST_RDONLY)
-		return -EROFS;
-	return permitted(fd, W_OK);
+	return !sys(SYS_fstatfs, fd, &fs) && fs.f_flags & ST_RDONLY;
+}
+
+/* A device or FIFO is written on a read-only mount too. */
+static long writable(int fd)
+{
+	struct stat file;
+	bool plain = !fstat(fd, &file) && (S_ISREG(file.st_mode) || S_ISDIR(file.st_mode));
+	return plain && read_only(fd) ? -EROFS : permitted(fd, W_OK);
 }
 
 /* The name's directory; false for the root itself. */
@@ -93,14 +105,11 @@ static long by_flags(int root, int fd, const char *path, uint64_t flags)
 static long connectable(int fd)
 {
 	struct stat file;
-	struct statfs fs;
-	bool shown = !fstat(fd, &file) && S_ISSOCK(file.st_mode) && !sys(SYS_fstatfs, fd, &fs) && fs.f_flags & ST_RDONLY;
-	return shown ? -ECONNREFUSED : 0;
+	return !fstat(fd, &file) && S_ISSOCK(file.st_mode) && read_only(fd) ? -ECONNREFUSED : 0;
 }
 
 static long of_existing(int root, int fd, const char *path, enum need need, uint64_t next)
 {
-	struct statfs fs;
 	switch (need) {
 	case NEED_FLAGS:
 		return by_flags(root, fd, path, next);
@@ -110,7 +119,7 @@ static long of_existing(int root, int fd, const char *path, enum need need, uint
 	case NEED_WRITTEN:
 		return writable(fd);
 	case NEED_OWNED:
-		return !sys(SYS_fstatfs, fd, &fs) && fs.f_flags & ST_RDONLY ? -EROFS : 0;
+		return read_only(fd) ? -EROFS : 0;
 	case NEED_RUN:
 		return permitted(fd, X_OK);
 	case NEED_GONE:
@@ -129,11 +138,11 @@ static long foresee_address(const char *path)
 	return strncmp(path, "127.", 4) && strncmp(path, "0.0.0.0:", 8) && strncmp(path, "[0000:", 6) ? -ENETUNREACH : 0;
 }
 
-/* -errno, or 0 for nothing that is worth a note. `next` is the argument behind the path. */
+/* -errno, or 0 where it will work. `next` is the argument behind the path. */
 long foresee(int root, const char *path, enum need need, uint64_t next)
 {
 	if (path[0] != '/')
-		return need == NEED_SOCKET && path[0] ? foresee_address(path) : 0;
+		return need == NEED_SOCKET && path[0] ? foresee_address(path) : NOT_FORESEEN;
 	bool makes = need == NEED_NEW || need == NEED_MADE || need == NEED_PLACED || (need == NEED_FLAGS && next & O_CREAT);
 	bool name = need == NEED_NAME || need == NEED_GONE || need == NEED_PLACED || need == NEED_NEW ||
 		    (need == NEED_FLAGS && next & O_NOFOLLOW);
@@ -141,6 +150,7 @@ long foresee(int root, const char *path, enum need need, uint64_t next)
 	if (fd >= 0)
 		return of_existing(root, fd, path, need, next);
 	if (fd != -ENOENT && fd != -ENOTDIR)
-		return fd == -EACCES ? fd : 0;
-	return makes ? in_parent(root, path) : missing(root, path, fd);
+		return fd == -EACCES ? fd : NOT_FORESEEN;
+	long error = makes ? in_parent(root, path) : missing(root, path, fd);
+	return error ? error : NOT_FORESEEN;
 }

@@ -16,10 +16,6 @@
 #endif
 #define TREE_RECURSIVE 0x8000 /* AT_RECURSIVE */
 
-static const struct open_how exactly = {
-	.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-	.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-};
 static const struct open_how beneath = {
 	.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
 	.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH,
@@ -56,7 +52,7 @@ static int cover(int point, const char *item, struct sn_failure *why)
 int guard_op(const struct plan *plan, const struct sn_op *op, struct sn_failure *why)
 {
 	const char *target = plan_text(plan, op->target);
-	owned_fd point = (int)sys(NR_openat2, AT_FDCWD, target, &exactly, sizeof exactly);
+	owned_fd point = (int)mount_exactly(target);
 	if (point == -ENOENT)
 		return 0;
 	if (point < 0)
@@ -64,44 +60,44 @@ int guard_op(const struct plan *plan, const struct sn_op *op, struct sn_failure 
 	return hold(point, op->flags, target, target, why);
 }
 
-/* Of the workspace that the host sent: an overlay has numbers of its own. */
-static int compare(int sent, const char *name, const struct sn_guard *guard, struct sn_failure *why)
+/* `lower`: the directory that the host sent, where an overlay with numbers of its own lies on it, else -1. */
+static int compare(int point, int lower, const char *name, const struct sn_guard *guard, struct sn_failure *why)
 {
 	if (!guard->device && !guard->inode)
 		return 0;
-	owned_fd fd = (int)sys(NR_openat2, sent, name, &beneath, sizeof beneath);
-	if (fd < 0)
-		return fail(why, SN_STAGE_GUARD, fd, name);
-	return mount_is_same(fd, guard->device, guard->inode) ? 0 : fail(why, SN_STAGE_GUARD, ESTALE, name);
+	owned_fd below = lower < 0 ? -1 : (int)sys(NR_openat2, lower, name, &beneath, sizeof beneath);
+	if (lower >= 0 && below < 0)
+		return fail(why, SN_STAGE_GUARD, below, name);
+	bool same = mount_is_same(lower < 0 ? point : below, guard->device, guard->inode);
+	return same ? 0 : fail(why, SN_STAGE_GUARD, ESTALE, name);
 }
 
-static int guard_one(int root, int sent, const char *root_path, const struct sn_guard *guard, struct sn_failure *why)
+static int guard_one(const char *workspace, int lower, const struct sn_guard *guard, struct sn_failure *why)
 {
 	const char *name = request_guard_name(guard);
-	owned_fd point = (int)sys(NR_openat2, root, name, &beneath, sizeof beneath);
+	owned_fd root = (int)sys(SYS_openat, AT_FDCWD, workspace, O_PATH | O_DIRECTORY | O_CLOEXEC); /* anew: its own guard covers it */
+	owned_fd point = root < 0 ? root : (int)sys(NR_openat2, root, name, &beneath, sizeof beneath);
 	if (point < 0)
 		return fail(why, SN_STAGE_GUARD, point, name);
-	if (compare(sent, name, guard, why))
+	if (compare(point, lower, name, guard, why))
 		return -1;
 	if (guard->flags & SN_GUARD_MASK)
 		return cover(point, name, why);
 	char path[4096] = "";
-	text_add(path, sizeof path, root_path);
-	text_add(path, sizeof path, "/");
-	text_add(path, sizeof path, name);
+	text_add(path, sizeof path, workspace);
+	if (strcmp(name, ".")) {
+		text_add(path, sizeof path, "/");
+		text_add(path, sizeof path, name);
+	}
 	return hold(point, guard->flags & SN_GUARD_RDONLY ? SN_OP_RDONLY : 0, path, name, why);
 }
 
 int guard_workspace(const struct plan *plan, const struct request *request, uint32_t *held, struct sn_failure *why)
 {
-	const char *path = plan_text(plan, plan->head->workspace_at);
 	const struct sn_guard *guard = request->guard_records;
-	owned_fd root = (int)sys(SYS_openat, AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return fail(why, SN_STAGE_GUARD, root, path);
-	int sent = request->workspace >= 0 ? request->workspace : root;
+	int lower = request->head.flags & SN_REQUEST_CHANGES ? request->workspace : -1;
 	for (uint32_t i = 0; i < request->head.guards; i++, guard = request_guard_after(guard))
-		if (guard_one(root, sent, path, guard, why))
+		if (guard_one(plan_text(plan, plan->head->workspace_at), lower, guard, why))
 			return -1;
 	*held |= SN_HELD_GUARDS;
 	return 0;

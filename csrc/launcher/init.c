@@ -118,6 +118,7 @@ static int run_guest(const struct plan *plan, const struct gauges *gauges, struc
 		return -1;
 	}
 	watch->main_pid = guest.pid;
+	watch->owned = (struct owned){.plan = plan, .directory = {request->workspace, request->upper}};
 	watch->supervised = request->supervisor >= 0;
 	watch->listener = watch->supervised ? request->supervisor : guest.listener;
 	if (!watch_run(watch))

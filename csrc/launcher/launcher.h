@@ -70,6 +70,7 @@ unsigned long mount_classic_flags(uint32_t flags);
 long mount_set_flags(int tree, uint32_t flags);
 bool mount_is_same(int fd, uint64_t device, uint64_t inode);
 long mount_source(int root, const char *path, uint64_t device, uint64_t inode);
+long mount_exactly(const char *path);
 long mount_move(int tree, int point);
 int mount_attach(int mount, const char *target, struct sn_failure *why);
 int mount_target(const char *target, bool directory, struct sn_failure *why);
@@ -127,13 +128,21 @@ struct sampled sample_tree(bool bare);
 uint64_t sample_shared_once(bool bare);
 uint32_t sample_processes(bool bare); /* zombies count */
 
+/* owned.c: modes and times of the guest's files, where it may not change them itself */
+struct seccomp_notif;
+struct owned {
+	const struct plan *plan;
+	int directory[2]; /* what the run brought; -1: nothing */
+};
+bool owned_serve(const struct owned *owned, int listener, const struct seccomp_notif *note);
+
 /* creds.c, limits.c, seccomp.c: layers that the guest carries */
 int creds_prepare(bool bare, uint32_t *held, struct sn_failure *why);
 int creds_drop(uint32_t *held, struct sn_failure *why);
 int limits_apply(const struct sn_request *request, bool late, uint64_t *kept, uint32_t *held, struct sn_failure *why);
 /* supervisor: a socket that the listener goes to, -1: it stays in *listener. */
 int seccomp_install(const struct plan *plan, int supervisor, int *listener, uint32_t *held, struct sn_failure *why);
-long seccomp_read(int listener, bool supervised, struct sn_report *report);
+long seccomp_read(int listener, bool supervised, const struct owned *owned, struct sn_report *report);
 
 /* request.c: what the host asks for, unpacked in place */
 enum { REQUEST_FDS = 7 };
@@ -175,6 +184,7 @@ enum { INIT_UNUSED = 2 }; /* init's exit status when the slot's socket was close
 __attribute__((noreturn)) void init_main(struct plan *plan, const struct gauges *gauges, int control, uint32_t held);
 struct watch {
 	bool bare;
+	struct owned owned;
 	const struct sn_request *request;
 	const struct gauges *gauges;
 	int channel, signals, listener;
@@ -210,8 +220,9 @@ enum need { /* of a path, for the call to work */
 	NEED_RUN,
 	NEED_SOCKET,
 };
+enum { AS_IT_IS = -2 };
 struct path_place {
-	int8_t text, at; /* arguments; -1: none, and for `at` the current directory */
+	int8_t text, at; /* arguments; -1: none, and for `at` the current directory; AS_IT_IS: it need not be a path */
 	uint8_t need;    /* enum need */
 };
 struct shape {
@@ -222,9 +233,12 @@ struct shape {
 	bool address; /* path[0].text is a socket's address */
 };
 const struct shape *shape_of(int nr);
+long peek(int pid, uint64_t from, void *into, size_t size);
+void peek_text(int pid, uint64_t from, char *into, size_t size);
 void process_path(int pid, const char *what, long number, char *into, size_t size);
 void read_arguments(int pid, const struct seccomp_data *call, const struct shape *shape, char paths[2][PATH_ROOM], char *word,
 		    size_t word_size);
+enum { NOT_FORESEEN = 1 };
 long foresee(int root, const char *path, enum need need, uint64_t next);
 
 /* probe.c */

@@ -77,6 +77,13 @@ long mount_source(int root, const char *path, uint64_t device, uint64_t inode)
 	return source >= 0 && !mount_is_same(source, device, inode) ? -ESTALE : fd_move(&source);
 }
 
+/* What lies at `path` itself, with no link on the way: O_PATH, or -errno. */
+long mount_exactly(const char *path)
+{
+	struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+	return sys(NR_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
 int mount_clone(struct plan *plan, int root, const char *path, uint32_t flags, uint64_t device, uint64_t inode,
 		struct sn_failure *why)
 {

@@ -8,8 +8,6 @@
 
 #include "launcher.h"
 
-#include <linux/mount.h>
-#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -43,12 +41,6 @@ int overlay_of_host(const struct plan *plan, int old, const struct sn_op *op, st
 	return make(lower, place, mount_classic_flags(op->flags), "redirect_dir=nofollow,metacopy=off,lowerdir=.:/none", target, why);
 }
 
-static void layer_name(char *name, size_t size, uint32_t number, const char *tail)
-{
-	text_add_number(name, size, number);
-	text_add(name, size, tail);
-}
-
 /* N, N/upper and N/work. What is merged has the owner and mode of its upper directory, so that gets those of the lower one. */
 static int make_directories(int changes, int lower, uint32_t number, const char *target, struct sn_failure *why)
 {
@@ -58,7 +50,8 @@ static int make_directories(int changes, int lower, uint32_t number, const char 
 	long result = fstat(lower, &shown) ? -errno : 0;
 	for (unsigned i = 0; i < 3 && (result >= 0 || result == -EEXIST); i++) {
 		*name = 0;
-		layer_name(name, sizeof name, number, tails[i]);
+		text_add_number(name, sizeof name, number);
+		text_add(name, sizeof name, tails[i]);
 		result = sys(SYS_mkdirat, changes, name, 0700);
 	}
 	if (result >= 0 || result == -EEXIST)
@@ -73,32 +66,36 @@ struct box {
 	struct sn_failure *why;
 };
 
-/* `lower` with its changes in number/upper, at `target`. */
+static void add_layer(char *options, size_t size, const char *name, const char *changes_at, uint32_t number, const char *tail)
+{
+	text_add(options, size, name);
+	text_add(options, size, changes_at);
+	text_add(options, size, "/");
+	text_add_number(options, size, number);
+	text_add(options, size, tail);
+}
+
+/* `lower` with its changes in number/upper, at `target`. Volatile: the kernel would otherwise write out the whole file system that holds the
+ * changes after every run, and for a guest that asks for it; whoever commits them sees to that they last. */
 static int cover(const struct box *box, int lower, uint32_t number, unsigned long flags, const char *target)
 {
-	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-	char options[1024] = "volatile,index=off,userxattr,lowerdir=.,upperdir=";
+	char options[1024] = "volatile,index=off,userxattr,lowerdir=.";
 	if (make_directories(box->changes, lower, number, target, box->why))
 		return -1;
-	text_add(options, sizeof options, box->changes_at);
-	text_add(options, sizeof options, "/");
-	layer_name(options, sizeof options, number, "/upper,workdir=");
-	text_add(options, sizeof options, box->changes_at);
-	text_add(options, sizeof options, "/");
-	layer_name(options, sizeof options, number, "/work");
+	add_layer(options, sizeof options, ",upperdir=", box->changes_at, number, "/upper");
+	add_layer(options, sizeof options, ",workdir=", box->changes_at, number, "/work");
 	owned_fd overlay = make(lower, box->changes_at, flags, options, target, box->why);
 	if (overlay < 0)
 		return -1;
-	owned_fd point = (int)sys(NR_openat2, AT_FDCWD, target, &how, sizeof how);
+	owned_fd point = (int)mount_exactly(target);
 	long result = point < 0 ? point : mount_move(overlay, point);
 	return result < 0 ? fail(box->why, SN_STAGE_OVERLAY, result, target) : 0;
 }
 
 static int late_changes(const struct box *box, const struct sn_op *op)
 {
-	struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-	const char *target = plan_text(box->plan, op->target), *source = plan_text(box->plan, op->source);
-	owned_fd lower = (int)sys(NR_openat2, AT_FDCWD, source, &how, sizeof how);
+	const char *target = plan_text(box->plan, op->target);
+	owned_fd lower = (int)mount_exactly(plan_text(box->plan, op->source));
 	if (lower < 0)
 		return fail(box->why, SN_STAGE_OVERLAY, lower, target);
 	if (mount_target(target, true, box->why)) {

@@ -79,9 +79,9 @@ static long read_ending(int supervisor, struct sn_report *report)
 	return 0;
 }
 
-/* The call that the filter ends, into the report: 0; -ENOENT when its process was killed meanwhile; -errno. From the listener, or as the
+/* The call that the filter ends, into the report: 0; 1 for one that was answered; -ENOENT when its process was killed meanwhile; -errno. From the listener, or as the
  * supervisor tells it. */
-long seccomp_read(int listener, bool supervised, struct sn_report *report)
+long seccomp_read(int listener, bool supervised, const struct owned *owned, struct sn_report *report)
 {
 	union {
 		struct seccomp_notif call;
@@ -92,6 +92,8 @@ long seccomp_read(int listener, bool supervised, struct sn_report *report)
 	long result = sys(SYS_ioctl, listener, SECCOMP_IOCTL_NOTIF_RECV, &note);
 	if (result < 0)
 		return result;
+	if (owned && owned_serve(owned, listener, &note.call))
+		return 1;
 	report->forbidden_nr = note.call.data.nr;
 	report->forbidden_arch = note.call.data.arch;
 	return 0;

@@ -39,7 +39,7 @@ static const struct shape shapes[] = {
 	PATH(SYS_execve, 0, NEED_RUN, 0), PATH(SYS_chdir, 0, NEED_SEEN, 0), PATH(SYS_statfs, 0, NEED_SEEN, 0),
 	PATH(SYS_truncate, 0, NEED_WRITTEN, 0), ADDRESS(SYS_connect, NEED_SOCKET), ADDRESS(SYS_bind, NEED_NEW),
 
-	{SYS_mount, {{1, NO, NEED_NOTHING}, {0, NO, NEED_NOTHING}}, 2, 0, false},
+	{SYS_mount, {{1, NO, NEED_NOTHING}, {0, AS_IT_IS, NEED_NOTHING}}, 2, 0, false},
 	PATHS(SYS_pivot_root, NEED_NOTHING, NEED_NOTHING), BOTH_AT(NR_move_mount, NEED_NOTHING, NEED_NOTHING),
 	PATH(SYS_umount2, 0, NEED_NOTHING, 0), PATH(SYS_chroot, 0, NEED_NOTHING, 0), PATH(SYS_swapon, 0, NEED_NOTHING, 0),
 	PATH(SYS_swapoff, 0, NEED_NOTHING, 0), PATH(SYS_acct, 0, NEED_NOTHING, 0), PATH(SYS_quotactl, 1, NEED_NOTHING, A0),

@@ -20,7 +20,7 @@
 #include <sys/prctl.h>
 
 /* Notes of calls that were let through leave this much room for refused ones. */
-enum { KEPT_FOR_REFUSED = SN_MAX_DENIALS / 4 };
+enum { KEPT_FOR_REFUSED = SN_MAX_DENIALS / 4, LANDLOCK_REMOVE_FILE = 1 << 5 };
 #ifndef SECCOMP_USER_NOTIF_FLAG_CONTINUE
 #define SECCOMP_USER_NOTIF_FLAG_CONTINUE 1
 #endif
@@ -63,6 +63,8 @@ static void tell(struct sn_denials *told, const struct sn_denial *denial)
 static bool beneath(const char *path, const char *root)
 {
 	size_t length = root ? strlen(root) : 0;
+	if (length == 1)
+		return path[0] == '/';
 	return length && !strncmp(path, root, length) && (!path[length] || path[length] == '/');
 }
 
@@ -79,22 +81,35 @@ static bool is_masked(const struct plan *plan, const char *path)
 	return false;
 }
 
-/* Of a call that is let through: the errno that it will get by the look of things, or 0. */
+/* Landlock: no rule that covers the path permits to remove it. */
+static bool is_kept(const struct plan *plan, const char *path)
+{
+	const struct sn_plan *head = plan->head;
+	const struct sn_rule *rule = (const void *)(plan->base + head->rules_at);
+	uint64_t granted = beneath(path, plan_text(plan, head->workspace_at)) ? head->landlock_workspace : 0;
+	for (uint32_t i = 0; i < head->rules_count; i++)
+		granted |= beneath(path, plan_text(plan, rule[i].path)) ? rule[i].access : 0;
+	return head->landlock_handled & ~granted & LANDLOCK_REMOVE_FILE;
+}
+
+/* Of a call that is let through: the errno that it will get by the look of things, or not below 0. */
 static long foresee_call(const struct plan *plan, int pid, const struct seccomp_data *call, const struct shape *shape)
 {
 	char link[64];
 	process_path(pid, "/root", -1, link, sizeof link);
 	owned_fd root = (int)sys(SYS_openat, AT_FDCWD, link, O_PATH | O_CLOEXEC);
 	long error = 0;
-	for (int i = 0; i < 2 && !error && root >= 0; i++) {
+	for (int i = 0; i < 2 && error >= 0 && root >= 0; i++) {
 		const struct path_place *place = &shape->path[i];
 		if (place->need == NEED_NOTHING || !paths[i][0] || beneath(paths[i], "/proc"))
 			continue;
 		error = is_masked(plan, paths[i]) ? -ENOENT : foresee(root, paths[i], place->need, call->args[(place->text + 1) % 6]);
 		if (error == -ENOENT && beneath(paths[i], plan_text(plan, plan->head->workspace_at)))
-			error = 0; /* the run's own */
+			error = NOT_FORESEEN; /* the run's own */
+		if (!error && place->need == NEED_GONE && is_kept(plan, paths[i]))
+			error = -EACCES;
 	}
-	return error;
+	return error < 0 ? error : 0;
 }
 
 /* The arguments that say what was asked, and the texts. */

@@ -20,6 +20,7 @@ struct state {
 	uint64_t cpu_at, sample_at, oom_at; /* when to look next; UINT64_MAX: never */
 	uint64_t sample_step;
 	int oom_checks;
+	uint32_t reaped;
 	bool main_ended, tree_ended, childless;
 };
 
@@ -60,6 +61,7 @@ static uint32_t reap(struct state *state, bool all)
 	long pid;
 	while ((pid = sys(SYS_wait4, -1, &status, __WALL | (all ? 0 : WNOHANG), &used)) > 0) {
 		account(watch->report, &used);
+		state->reaped++;
 		if (pid == watch->main_pid) {
 			watch->report->wait_status = status;
 			state->main_ended = true;
@@ -120,8 +122,9 @@ static void end_tree(struct state *state, uint32_t ended_by)
 	if (!tree_is_empty(state->watch->bare)) {
 		if (!cgroup_has_cpu(state->watch->gauges))
 			cpu_sampled(state->watch);
-		uint32_t there = sample_processes(state->watch->bare);
+		uint32_t there = sample_processes(state->watch->bare), before = state->reaped;
 		uint32_t otherwise = kill_and_reap(state);
+		there = there ? there : state->reaped - before; /* no /proc to see them in: those that came to init */
 		report->killed = there > otherwise ? there - otherwise : 0;
 	} else {
 		reap(state, true);
@@ -229,12 +232,17 @@ static void hear_children(struct state *state)
 	end_tree(state, oom ? SN_BY_MEMORY : SN_BY_EXIT);
 }
 
+static long read_filter(int listener, const struct watch *watch)
+{
+	return seccomp_read(listener, watch->supervised, watch->bare ? &watch->owned : NULL, watch->report);
+}
+
 static void hear_filter(struct state *state, struct pollfd *listener)
 {
-	long result = listener->revents & POLLIN ? seccomp_read(listener->fd, state->watch->supervised, state->watch->report) : -ENOTCONN;
+	long result = listener->revents & POLLIN ? read_filter(listener->fd, state->watch) : -ENOTCONN;
 	if (!result)
 		end_tree(state, SN_BY_FILTER);
-	else if (result != -ENOENT && result != -EINTR)
+	else if (result < 0 && result != -ENOENT && result != -EINTR)
 		listener->fd = -1; /* nobody has the filter any more; a caller that cannot be heard stays blocked until a limit ends it */
 }
 

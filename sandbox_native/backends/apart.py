@@ -9,30 +9,23 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
 
-from sandbox_native import paths
 from sandbox_native._native import lib
 from sandbox_native.backends.engine import Engine
 from sandbox_native.commit import uppers
 from sandbox_native.commit.changes import Changes
 from sandbox_native.commit.overlay import Overlay
+from sandbox_native.commit.protected import protected
 from sandbox_native.commit.recovery import recover_fd
-from sandbox_native.commit.refusals import Protected
 from sandbox_native.commit.uppers import Upper
 from sandbox_native.denials import Denial
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import WORKSPACE
 from sandbox_native.errors import SetupError
-from sandbox_native.mandatory import NAMES
-from sandbox_native.policy import Policy
 from sandbox_native.receipt import Ground
-from sandbox_native.survey import Bound, walk
 from sandbox_native.workspace import Workspace
-
-_SURVEY: Final = Bound(names=200_000, seconds=5.0)
 
 
 @dataclass(slots=True)
@@ -81,8 +74,8 @@ class Apart:
 
     def changes(self, directory: int) -> Changes | None:
         """What came of the run; `directory` (of changes, -1: init was lost with it) stays the caller's. None: nothing came."""
-        if directory < 0 and self._upper is not None:
-            directory = self._upper.fd
+        if self._upper is not None:
+            directory = self._upper.fd  # by the host's own mount, from which files can be linked elsewhere
         if directory < 0:
             return None
         opened: list[int] = []
@@ -100,7 +93,7 @@ class Apart:
                 inside=target.inside,
                 host=target.host,
                 owner=(self._identity.owner_uid, self._identity.owner_gid),
-                protected=_protected(self._policy, target.inside),
+                protected=partial(protected, self._policy, target.inside),
             )
             for target, fd in zip(self._targets, opened, strict=True)
         ]
@@ -171,21 +164,3 @@ def _open_root(number: int, inside: str, host: str, device: int, inode: int) -> 
         os.close(fd)
         raise SetupError("workspace", errno.ESTALE, host, "make the Sandbox anew: a writable root was replaced")
     return _Target(number, inside, host, fd)
-
-
-def _protected(policy: Policy, inside: str) -> Callable[[int], Protected]:
-    """What the policy says of the directory that the guest sees at `inside`."""
-    names = (*((name, "") for name in NAMES), *((name, "Policy.deny_write") for name in policy.deny_write))
-    fields = (("Policy.protected", policy.protected), ("Policy.hidden", policy.hidden))
-    relative = tuple(
-        (path[len(inside) + 1 :], field)
-        for field, listed in fields
-        for path in listed
-        if path != inside and paths.contains(inside, path)
-    )
-
-    def look(root: int) -> Protected:
-        survey = walk(root, _SURVEY, deep=False)
-        return Protected(names=names, paths=relative, tops=survey.repositories, repositories=survey.git_directories)
-
-    return look

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import functools
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Mapping
@@ -17,19 +18,21 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sandbox_native import paths
-from sandbox_native._native import ffi
+from sandbox_native._native import ffi, lib
 from sandbox_native.backends.base import Job
 from sandbox_native.backends.given import Given
 from sandbox_native.commit.removal import remove_tree
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import HOME, WORKSPACE
 from sandbox_native.errors import SetupError, UnsupportedError
-from sandbox_native.files import file_mode
-from sandbox_native.request import Body
-from sandbox_native.workspace import Workspace, open_workspace
+from sandbox_native.policy import Policy
+from sandbox_native.request import Body, file_mode
+from sandbox_native.workspace import open_workspace
 
 _PREFIX: Final = "sandbox-native-"
 _FRESH_SECONDS: Final = 1.0
+# git gives up on a file that is there and may not be read; the host's own configuration may not.
+_ADDED: Final = (b"GIT_CONFIG_NOSYSTEM=1",)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,11 +72,11 @@ class Place(Given):
         self.lock = self.scratch = -1
 
 
-def give(job: Job) -> tuple[Job, Place]:
+def give(job: Job, policy: Policy) -> tuple[Job, Place]:
     """The run as it is there: in directories of its own, with `files` placed. SetupError when these cannot be made."""
     place = Place()
     try:
-        return _give(job, place)
+        return _give(job, place, policy)
     except OSError as error:
         place.close()
         if isinstance(error, SetupError):
@@ -84,7 +87,7 @@ def give(job: Job) -> tuple[Job, Place]:
         raise
 
 
-def _give(job: Job, place: Place) -> tuple[Job, Place]:
+def _give(job: Job, place: Place, policy: Policy) -> tuple[Job, Place]:
     root = _make(place)
     if job.workspace is not None:
         place.workspace = open_workspace(job.workspace)
@@ -93,20 +96,34 @@ def _give(job: Job, place: Place) -> tuple[Job, Place]:
         for name, data in job.files.items():
             _place_file(place.workspace.fd, name, data)
     moved = {WORKSPACE: place.workspace.path, HOME: f"{root}/scratch/home", "/tmp": f"{root}/scratch/tmp"}
+    moved |= {inside: host for host, inside in (*policy.readable, *policy.writable)}
     return replace(job, body=_renamed(job.body, moved)), place
 
 
 def _make(place: Place) -> str:
     base = os.path.realpath(tempfile.gettempdir())
     place.above = os.open(base, DIRECTORY)
-    root = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.geteuid()}-", dir=base)
-    place.name = os.path.basename(root)
-    place.lock = os.open(root, DIRECTORY)
-    fcntl.flock(place.lock, fcntl.LOCK_EX)
+    root = _lock_new(place, base)
     for name in ("workspace", "scratch", "scratch/home", "scratch/tmp"):
         os.mkdir(name, 0o700, dir_fd=place.lock)
     place.scratch = os.open("scratch", DIRECTORY, dir_fd=place.lock)
     return root
+
+
+def _lock_new(place: Place, base: str) -> str:
+    """A new directory that no sweep takes for one that was left: another one where a sweep was faster than our lock."""
+    while True:
+        root = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.geteuid()}-", dir=base)
+        place.name = os.path.basename(root)
+        try:
+            place.lock = os.open(root, DIRECTORY)
+        except FileNotFoundError:
+            continue
+        fcntl.flock(place.lock, fcntl.LOCK_EX)
+        if os.fstat(place.lock).st_nlink:
+            return root
+        os.close(place.lock)
+        place.lock = -1
 
 
 def _place_file(root: int, name: str, data: bytes) -> None:
@@ -132,23 +149,28 @@ def _place_file(root: int, name: str, data: bytes) -> None:
 
 
 def _renamed(body: Body, moved: Mapping[str, str]) -> Body:
-    """With the box's own places by the names that they have here: of the directory to start in, the program and the environment."""
+    """With the box's own places by the names that they have here: where it starts, the program and the environment."""
     strings = body.data.split(b"\0", 1 + body.candidates + body.argc + body.envc)[:-1]
     first_argument, first_entry = 1 + body.candidates, 1 + body.candidates + body.argc
+    added = [
+        entry
+        for entry in _ADDED
+        if not any(string.startswith(entry[: entry.index(b"=") + 1]) for string in strings[first_entry:])
+    ]
     named = [
         *(_moved(string, moved) for string in strings[:first_argument]),
         *strings[first_argument:first_entry],
         *(_entry(string, moved) for string in strings[first_entry:]),
+        *added,
     ]
-    return replace(body, data=b"\0".join(named) + b"\0", files=0)
+    return replace(body, data=b"\0".join(named) + b"\0", envc=body.envc + len(added), files=0)
 
 
 def _moved(path: bytes, moved: Mapping[str, str]) -> bytes:
+    """By the longest of the names that it is beneath."""
     text = os.fsdecode(path)
-    for inside, here in moved.items():
-        if text.startswith("/") and paths.contains(inside, text):
-            return os.fsencode(here + text[len(inside) :])
-    return path
+    around = max((inside for inside in moved if text.startswith("/") and paths.contains(inside, text)), key=len, default=None)
+    return path if around is None else os.fsencode(moved[around] + text[len(around) :])
 
 
 def _entry(entry: bytes, moved: Mapping[str, str]) -> bytes:
@@ -192,9 +214,14 @@ def check() -> None:
         raise UnsupportedError("without namespaces a run's processes are found there", (what,), "mount /proc, or see doctor")
 
 
-def most_tasks(processes: int) -> int:
-    """RLIMIT_NPROC of a guest: what the user has now, and as many more. Looked up at most once a second."""
-    return _tasks(os.geteuid(), int(time.monotonic() / _FRESH_SECONDS)) + processes + 1
+def bound_tasks(request: Any, processes: int) -> None:
+    """RLIMIT_NPROC of a guest, in a struct sn_request: what the user has now, and as many more. The kernel holds root to none."""
+    uid = os.geteuid()
+    if uid:
+        limit = request.rlimits[request.rlimit_count]
+        limit.resource, limit.flags = resource.RLIMIT_NPROC, lib.SN_RLIMIT_KEEP
+        limit.value = _tasks(uid, int(time.monotonic() / _FRESH_SECONDS)) + processes + 1
+        request.rlimit_count += 1
 
 
 @functools.lru_cache(maxsize=1)

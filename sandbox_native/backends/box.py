@@ -9,6 +9,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sandbox_native import files, verdict
@@ -26,8 +27,6 @@ from sandbox_native.turns import Turns
 
 if TYPE_CHECKING:
     from sandbox_native.backends.engine import Slot
-    from sandbox_native.commit.changes import Changes
-    from sandbox_native.denials import Denial
 
 # A signal may be delivered to another thread than the one that waits in C, which then goes on waiting: so it comes up for
 # air at this interval, and Python runs its handlers.
@@ -35,7 +34,7 @@ _SLICE_MS: Final = 200
 # Init keeps the deadline; only when it does not is the tree ended from here, this much later.
 _GRACE_MS: Final = 2000
 # Failures after which the slot is as good as before: the request was at fault.
-_HARMLESS: Final = frozenset({"exec", "files", "cwd", "rlimit", "stdio", "workspace", "idmap"})
+_HARMLESS: Final = frozenset({"exec", "files", "cwd", "rlimit", "stdio", "workspace", "idmap", "explain", "guard", "overlay"})
 
 
 class LinuxBox:
@@ -43,27 +42,23 @@ class LinuxBox:
 
     __slots__ = (
         *("turns", "slot", "_bytes_taken", "_closing", "_error", "_give_back", "_job", "_keep", "_raw", "_receipts", "_result"),
-        *("_pid", "_slot_failed", "_watch", "_watched", "_given", "__weakref__"),
+        *("_pid", "_slot_failed", "_watch", "_watched", "_given", "_brought", "__weakref__"),
     )
 
     def __init__(
-        self,
-        job: Job,
-        slot: Slot,
-        receipts: Receipts,
-        give_back: Callable[[LinuxBox, bool], None],
-        given: Given,
+        self, job: Job, slot: Slot, receipts: Receipts, give_back: Callable[[LinuxBox, bool], None], given: Given
     ) -> None:
         """`give_back` is called once, when the box is closed; its second argument says whether the slot can be used again.
         `given` is closed with the box."""
         self._closing = threading.RLock()  # a signal handler may end or close what its own thread is just closing
         self._give_back: Callable[[LinuxBox, bool], None] | None = give_back
-        self._given = given
+        self._given, self._brought = given, given.brought
         self._raw = raw = ffi.new("struct sn_box *")
         lib.sn_box_init(raw)
         self.turns = Turns()
         self.slot = slot
-        self._job, self._receipts = job, receipts
+        self._job = replace(job, body=replace(job.body, data=b"")) if job.body.has_secrets else job  # it may outlive the run
+        self._receipts = receipts
         self._slot_failed = self._watch = False
         self._watched = Watched()
         self._keep: Any = None  # what C reads from while the box runs
@@ -89,11 +84,11 @@ class LinuxBox:
         """Whether the guest's workspace is a directory of the host."""
         return self._given.workspace is not None
 
-    def start(self, request: Any) -> None:
+    def start(self, request: Any, body: bytes) -> None:
         """Starts the run; on failure the C side is closed and nothing runs."""
         why = ffi.new("struct sn_failure *")
         given = self._given.descriptors()
-        if lib.sn_box_start(self._raw, self.slot.process, request, self._job.body.data, given, _GRACE_MS, why) < 0:
+        if lib.sn_box_start(self._raw, self.slot.process, request, body, given, _GRACE_MS, why) < 0:
             self._fail(failure_of(why))
 
     # ---- while it runs ----
@@ -190,7 +185,7 @@ class LinuxBox:
         if cut_err:
             cut["stderr"] = err.total
         collected = self._collect()
-        changes, denials = self._settle_changes()
+        changes, refused = self._given.changes(self._raw.changes_fd, self._job.commit)
         return Result(
             status=judged.status,
             exit_code=judged.exit_code,
@@ -203,11 +198,11 @@ class LinuxBox:
             stderr_truncated=cut_err,
             usage=verdict.usage(self.slot.own_peak(report)),
             killed_processes=report.killed,
-            enforcement=self._receipts.of(report, limits),
+            enforcement=self._receipts.of(report, limits, self._brought),
             hint=judged.hint or verdict.cut_hint(cut, limits),
             files=collected.files,
             files_refused=collected.refused,
-            denials=denials,
+            denials=(*self._given.denials(), *refused),
             changes=changes,
         )
 
@@ -245,19 +240,6 @@ class LinuxBox:
         if root < 0:  # init was lost before it could hand the workspace over
             return files.Collection(refused={"": "the workspace was lost with its box"})
         return files.collect(root, wanted, self._job.limits)
-
-    def _settle_changes(self) -> tuple[Changes | None, tuple[Denial, ...]]:
-        """What the guest changed where that is kept apart: committed, or for the caller to decide."""
-        apart = self._given.apart
-        if apart is None:
-            return None, ()
-        changes = apart.changes(self._raw.changes_fd)
-        if changes is None:
-            return None, apart.lost()
-        if self._job.commit:
-            return changes, changes.commit()
-        changes.look()
-        return changes, changes.refused
 
     def settle(self) -> None:
         """Ends the run and makes its result, for whoever asks later; then closes. For a backend that closes."""

@@ -1,7 +1,8 @@
 """One run's refused calls: asks the launcher for a supervisor, gives its socket to the box, and reads at the end what it noted.
 Host process.
 
-Made by linux.py for the runs of a policy with `explain`; the supervisor is csrc/launcher/supervise.c. It ends by itself with its run.
+Made by given.py for the runs of a policy with `explain`; the supervisor is csrc/launcher/supervise.c. It ends by itself with its
+run.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.native import call_name
 from sandbox_native.denials import Denial
 from sandbox_native.errors import SetupError
-from sandbox_native.path_refusals import Kind, PathRules
 from sandbox_native.receipt import Ground
-from sandbox_native.refusals import Noted, denial_of
+from sandbox_native.refused_calls import Noted, denial_of
+from sandbox_native.refused_paths import Kind, PathRules
 
 _WAIT_MS: Final = 2_000  # after the report nobody has the filter any more
 _SIZE: Final = ffi.sizeof("struct sn_denials")

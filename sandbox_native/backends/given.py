@@ -5,6 +5,7 @@ Called by linux.py for runs that bring a workspace, or whose policy keeps change
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,19 @@ from sandbox_native._native import ffi, lib
 from sandbox_native.backends.engine import Engine
 from sandbox_native.errors import SetupError
 from sandbox_native.policy import Policy, Writes
+from sandbox_native.protection import Guard
 from sandbox_native.receipt import Ground
+from sandbox_native.receipt_paths import NOTHING as NO_WORKSPACE
+from sandbox_native.receipt_paths import Brought
+from sandbox_native.request import with_guards
+from sandbox_native.run_checks import Before, RunChecks
 from sandbox_native.workspace import Workspace, open_workspace
 
 if TYPE_CHECKING:
     from sandbox_native.backends.apart import Apart
     from sandbox_native.backends.denials import Explained
+    from sandbox_native.commit.changes import Changes
+    from sandbox_native.denials import Denial
 
 
 @dataclass(slots=True, eq=False)
@@ -27,8 +35,49 @@ class Given:
 
     workspace: Workspace | None = None
     mount: int = -1
+    before: Before | None = None
     apart: Apart | None = None
     explained: Explained | None = None
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """On top of the workspace."""
+        return () if self.before is None else self.before.guards
+
+    @property
+    def brought(self) -> Brought:
+        return NO_WORKSPACE if self.workspace is None else Brought(shown=True, guards=len(self.guards))
+
+    def body(self, data: bytes) -> bytes:
+        """A request's body with the guards that the workspace has."""
+        return with_guards(data, self.guards) if self.guards else data
+
+    def settle(self) -> tuple[Denial, ...]:
+        """When the box is dead: what was told before it began, and what was moved away now. The second time there is nothing."""
+        before, self.before = self.before, None
+        if before is None:
+            return ()
+        try:
+            return before.denials + before.settle(None if self.workspace is None else self.workspace.handed)
+        finally:
+            before.close()
+
+    def changes(self, directory: int, commit: bool) -> tuple[Changes | None, tuple[Denial, ...]]:
+        """What the guest changed where that is kept apart, and what is refused of it. `commit`: at once."""
+        if self.apart is None:
+            return None, ()
+        changes = self.apart.changes(directory)
+        if changes is None:
+            return None, self.apart.lost()
+        if commit:
+            changes.commit()
+        else:
+            changes.look()
+        return changes, changes.refused
+
+    def denials(self) -> tuple[Denial, ...]:
+        """What is told of the run that is over, but for its changes."""
+        return (*(() if self.explained is None else self.explained.denials()), *self.settle())
 
     def descriptors(self) -> Any:
         """A struct sn_given."""
@@ -47,9 +96,10 @@ class Given:
             self.explained.started()
 
     def close(self) -> None:
-        """Harmless when repeated. SetupError as of `Workspace.close`."""
+        """When the box is dead. Harmless when repeated. SetupError as of `Workspace.close`."""
         self.started()
         try:
+            self.settle()
             if self.explained is not None:
                 self.explained.close()
             if self.apart is not None:
@@ -60,6 +110,9 @@ class Given:
 
     def abandon(self) -> None:
         """In a forked child of the host."""
+        if self.before is not None:
+            self.before.close()
+            self.before = None
         if self.explained is not None:
             self.explained.abandon()
         if self.apart is not None:
@@ -71,13 +124,18 @@ class Given:
 NOTHING = Given()
 
 
-def give(engine: Engine, ground: Ground, path: str | None) -> Given:
-    """Opens the workspace, makes its mount, and what keeps changes apart."""
+def give(engine: Engine, ground: Ground, checks: RunChecks, path: str | None) -> Given:
+    """Opens and checks the workspace, makes its mount, and what keeps changes apart. SetupError(ESTALE) when the plan is not that
+    of the host's directories any more."""
     given = Given()
     try:
         if path is not None:
             given.workspace = open_workspace(path)
             _recover(given.workspace.fd)
+        if path is not None or checks.needed:
+            given.before = checks.begin(given.workspace)
+            if given.before.stale:
+                raise SetupError("guard", errno.ESTALE, "", "what is protected changes while runs begin: run again")
         if ground.policy.writes is Writes.COMMIT:
             from sandbox_native.backends.apart import Apart
 
@@ -95,9 +153,9 @@ def give(engine: Engine, ground: Ground, path: str | None) -> Given:
     return given
 
 
-def keeps_apart(policy: Policy) -> bool:
-    """Whether runs without a workspace have something to commit too."""
-    return policy.writes is Writes.COMMIT and bool(policy.writable)
+def gives_always(policy: Policy) -> bool:
+    """Whether runs without a workspace are given something too."""
+    return policy.explain or bool(policy.writable)
 
 
 def _recover(root: int) -> None:

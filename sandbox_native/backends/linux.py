@@ -15,10 +15,11 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from sandbox_native._native import ffi, lib
+from sandbox_native.backends import bare
 from sandbox_native.backends.base import Job
 from sandbox_native.backends.box import LinuxBox
 from sandbox_native.backends.engine import Engine
-from sandbox_native.backends.given import NOTHING, Given, give, keeps_apart
+from sandbox_native.backends.given import NOTHING, Given, give, gives_always
 from sandbox_native.backends.prepare import open_engine
 from sandbox_native.backends.same_file import SameFile
 from sandbox_native.errors import SetupError, UnsupportedError
@@ -27,6 +28,7 @@ from sandbox_native.policy import Policy, Rung
 from sandbox_native.receipt import Ground, Receipts
 from sandbox_native.request import rlimits
 from sandbox_native.result import Result
+from sandbox_native.run_checks import RunChecks
 
 _RLIMITS: Final = {
     "as": resource.RLIMIT_AS,
@@ -49,7 +51,7 @@ class LinuxBackend:
 
     def __init__(self, policy: Policy, limits: Limits, cgroup: str | None) -> None:
         self._policy, self._limits, self._cgroup = policy, limits, cgroup
-        self._keeps_apart = keeps_apart(policy)
+        self._gives_always = gives_always(policy)
         self._reset()
         _LIVE.add(self)
         self._open()
@@ -71,6 +73,7 @@ class LinuxBackend:
             if self._engine is None:
                 self._engine, self._ground = open_engine(self._policy, self._limits, self._cgroup)
                 self._receipts, self._same_file = Receipts(self._ground), SameFile(self._ground.plan)
+                self._checks = RunChecks(self._policy, self._ground.shown)
             return self._engine
 
     # ---- every run ----
@@ -107,7 +110,10 @@ class LinuxBackend:
         if job.limits.cpus is not None and self._ground.rung is not Rung.FULL:
             raise UnsupportedError("limits.cpus needs a control group", ("a control group",), "leave cpus=None, or see doctor")
         engine = self._engine or self._open()
-        if job.workspace is None and not self._keeps_apart:
+        if self._ground.plan.bare:
+            job, place = bare.give(job, self._policy)
+            return self._start(engine, job, place)
+        if job.workspace is None and not self._gives_always:
             return self._start(engine, job, NOTHING)
         engine, given = self._give(engine, job.workspace)
         try:
@@ -126,7 +132,8 @@ class LinuxBackend:
         try:
             self._boxes.add(box)
             slot.prepare(job.limits)
-            box.start(self._request(job, given))
+            data = given.body(job.body.data)
+            box.start(self._request(job, given, len(data)), data)
         except BaseException:
             box.close()
             raise
@@ -134,15 +141,15 @@ class LinuxBackend:
 
     def _give(self, engine: Engine, path: str | None) -> tuple[Engine, Given]:
         try:
-            return engine, give(engine, self._ground, path)
+            return engine, give(engine, self._ground, self._checks, path)
         except SetupError as error:
             if error.errno not in (errno.ESTALE, errno.ENOENT):
                 raise
-        # The directory is on a mount that is newer than the launcher's copy of the host's tree.
+        # The directory is on a mount that is newer than the launcher's copy of the host's tree, or other files are protected now.
         engine = self._renew(engine)
-        return engine, give(engine, self._ground, path)
+        return engine, give(engine, self._ground, self._checks, path)
 
-    def _request(self, job: Job, given: Given) -> Any:
+    def _request(self, job: Job, given: Given, size: int) -> Any:
         """A struct sn_request: the part that follows from the limits is kept."""
         known = self._requests.get(job.limits)
         if known is None:
@@ -151,11 +158,13 @@ class LinuxBackend:
             known = self._requests[job.limits] = _limits_part(job.limits, self._ground)
         request, body = ffi.new("struct sn_request *"), job.body
         ffi.memmove(request, known, len(known))
+        if self._ground.plan.bare:
+            bare.bound_tasks(request, job.limits.processes)
         if given.apart is not None:
             request.flags |= lib.SN_REQUEST_CHANGES
         if job.collect is not None and (given.workspace is None or given.apart is not None):
             request.flags |= lib.SN_REQUEST_COLLECT
-        request.body_bytes = len(body.data)
+        request.body_bytes, request.guards = size, len(given.guards)
         request.candidates, request.argc, request.envc, request.files = body.candidates, body.argc, body.envc, body.files
         program = body.found
         in_overlay = request.flags & lib.SN_REQUEST_CHANGES and program is not None and program.by_run

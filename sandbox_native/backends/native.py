@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from sandbox_native import seccomp
 from sandbox_native._native import ffi, lib
 from sandbox_native.errors import SetupError, setup_error
+from sandbox_native.syscalls_bare import BARE
 from sandbox_native.verdict import ReportData
 
 # struct sn_report up to its failure record; a version comes first and padding last. In one call, since the caller waits
@@ -69,7 +70,23 @@ def call_name(arch: int, number: int) -> str | None:
 
 
 @functools.cache
-def strict_filter(listens: bool) -> bytes:
-    """`listens`: init hears of a call that the filter ends, and says which it was."""
+def strict_filter(listens: bool, groups: tuple[str, ...] = ()) -> bytes:
+    """`listens`: init hears of a call that the filter ends, and says which it was. `groups` of syscalls.OPTIONAL are permitted."""
     action = seccomp.RET_USER_NOTIF if listens else seccomp.RET_KILL_PROCESS
-    return seccomp.filter_bytes(syscalls(), lib.sn_audit_arch(), end_action=action)
+    return seccomp.filter_bytes(syscalls(), lib.sn_audit_arch(), end_action=action, groups=groups)
+
+
+@functools.cache
+def bare_filter() -> bytes:
+    """Of the rung without namespaces."""
+    return seccomp.filter_bytes(syscalls(), lib.sn_audit_arch(), end_action=seccomp.RET_USER_NOTIF, instead=BARE)
+
+
+@functools.cache
+def explaining_filters(groups: tuple[str, ...] | None) -> tuple[bytes, bytes]:
+    """The filter that asks the supervisor, and the one by which it answers. None: only calls with paths are looked at."""
+    arch = lib.sn_audit_arch()
+    asks = seccomp.asking_bytes(syscalls(), arch, groups=groups or (), refuses=groups is not None)
+    if groups is None:
+        return asks, seccomp.allowing_bytes()
+    return asks, seccomp.filter_bytes(syscalls(), arch, end_action=seccomp.RET_KILL_PROCESS, groups=groups)

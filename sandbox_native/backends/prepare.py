@@ -11,8 +11,9 @@ import weakref
 from dataclasses import replace
 
 from sandbox_native import hostids, hosttree, planning
+from sandbox_native.backends import bare
 from sandbox_native.backends.engine import Engine
-from sandbox_native.backends.native import strict_filter
+from sandbox_native.backends.native import bare_filter, explaining_filters, strict_filter
 from sandbox_native.cgroup import Group, Hierarchy, discover, make_group, release, sweep
 from sandbox_native.errors import SandboxError, SetupError
 from sandbox_native.features import Feature, Features, launcher_path, probe
@@ -41,6 +42,9 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, G
     facts = _facts(policy, features, hierarchy)
     planned = planning.plan(policy, limits, features, facts)
     rung, plan = planned.rung, planned.plan
+    if plan.bare:
+        bare.check()
+        bare.sweep()
     group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
     if group is not None:
         plan = replace(plan, groups=group.paths(), enter=group.entrance)
@@ -58,23 +62,33 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, G
         group=hierarchy.detail,
         swap_limited=getattr(slot.group, "swap_limited", False),
         rlimit_counts=rung is not Rung.FULL and features.works(Feature.NPROC),
-        shown=facts.tree.shown,
+        tree=facts.tree,
         landlock_abi=features.landlock_abi,
     )
     return engine, ground
 
 
 def _facts(policy: Policy, features: Features, hierarchy: Hierarchy) -> Facts:
-    identity = _identity()
+    identity, (seccomp, explain) = _identity(), _filters(policy, features)
     return Facts(
-        tree=hosttree.read_tree(policy, overlays=features.works(Feature.OVERLAY)),
+        tree=hosttree.read_tree(policy, overlays=features.works(Feature.OVERLAY) or bool(features.missing)),
         identity=identity,
         hierarchy=hierarchy,
         machine=Machine.here(launcher_path()),
         drops_groups=identity.root or not os.getgroups(),
-        seccomp=strict_filter(features.works(Feature.LISTENER)) if policy.preset == "strict" else None,
-        explain=None,
+        seccomp=seccomp,
+        bare_seccomp=bare_filter() if features.missing else None,
+        explain=explain,
     )
+
+
+def _filters(policy: Policy, features: Features) -> tuple[bytes | None, bytes | None]:
+    """The filter that the guest gets, and what the supervisor of refused calls answers where that one asks."""
+    if policy.explain:
+        return explaining_filters(policy.syscalls if policy.preset == "strict" else None)
+    if policy.preset == "light":
+        return None, None
+    return strict_filter(features.works(Feature.LISTENER), policy.syscalls), None
 
 
 def _make_group(hierarchy: Hierarchy, identity: Identity) -> Group:

@@ -15,6 +15,7 @@ _MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 _PART: Final = 64 << 20
 # copy_file_range between these two: not on this kernel, not between these file systems.
 _OTHERWISE: Final = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
+_NO_LINK: Final = frozenset({errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENAMETOOLONG})
 _NO_ATTRIBUTES: Final = frozenset({errno.ENOTSUP, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.E2BIG, errno.ERANGE})
 
 
@@ -37,6 +38,28 @@ def copy_file(name: str, source: int, new: str, into: int, owner: tuple[int, int
             os.close(made)
     finally:
         os.close(fd)
+
+
+def adopt(name: str, source: int, new: str, into: int, owner: tuple[int, int], durable: bool) -> bool:
+    """The guest's file itself, where the two directories are on one file system: it gets a second name. False where it gets none.
+
+    Nobody writes to it any more, and the guest's own name for it is thrown away after the commit.
+    """
+    try:
+        os.link(name, new, src_dir_fd=source, dst_dir_fd=into, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        return False
+    fd = os.open(new, _READ, dir_fd=into)
+    try:
+        marks.remove_marks(fd)
+        give(fd, owner)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    return True
 
 
 def copy_link(text: str, status: os.stat_result, new: str, into: int, owner: tuple[int, int]) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from sandbox_native.commit.marks import Kind, kind_of
-from sandbox_native.commit.tree import Node
-from sandbox_native.denials import Denial
+from sandbox_native.commit.node import Node
+from sandbox_native.denials import Denial, as_text
 
 _MOST_DENIALS: Final = 256
 
@@ -34,7 +34,8 @@ class Change:
     root: str = "/workspace"
 
     def to_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in type(self).__dataclass_fields__}
+        """Names as in `Result.to_dict`."""
+        return {"path": as_text(self.path), "size": self.size, "kind": self.kind, "root": as_text(self.root)}
 
 
 @dataclass(slots=True)
@@ -55,8 +56,10 @@ class Listing:
         for path, node in _walk(tree):
             if node.refused:
                 self.refuse(f"{root}/{path}", node.refused, node.beneath or 1, node.allow)
-            elif node.changed and node.kind is not Kind.SPECIAL:
+            elif node.changed:
                 self._add(path, node, root)
+                if node.loses_bits:
+                    self.refuse(f"{root}/{path}", "a set-id bit: the directory is committed without it")
 
     def refuse(self, name: str, reason: str, count: int = 1, allow: str | None = None) -> None:
         if len(self.refused) < _MOST_DENIALS:

@@ -75,6 +75,13 @@ def attributes(fd: int) -> dict[str, bytes]:
     return {name: os.getxattr(fd, name) for name in names if name.startswith(_USER) and not name.startswith(_OURS)}
 
 
+def remove_marks(fd: int) -> None:
+    """Of a file that leaves the upper layer."""
+    for name in os.listxattr(fd):
+        if name.startswith(_OURS):
+            os.removexattr(fd, name)
+
+
 def _attribute(fd: int, name: str) -> bytes | None:
     try:
         return os.getxattr(fd, name)

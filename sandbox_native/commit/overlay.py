@@ -13,10 +13,12 @@ from typing import Final
 
 from sandbox_native.commit import durable, journal, place
 from sandbox_native.commit.listing import Listing
+from sandbox_native.commit.node import Node
+from sandbox_native.commit.protected import Protected
 from sandbox_native.commit.recovery import complete, settle
-from sandbox_native.commit.refusals import Protected, refuse
+from sandbox_native.commit.refusals import refuse
 from sandbox_native.commit.staging import stage
-from sandbox_native.commit.tree import Node, read
+from sandbox_native.commit.tree import read
 from sandbox_native.errors import SetupError
 
 _SPACE: Final = "make room on its file system and commit again"

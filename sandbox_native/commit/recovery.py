@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from sandbox_native.commit import durable, journal, place
+from sandbox_native.commit import durable, journal, place, uppers
 from sandbox_native.commit.apply import apply
 from sandbox_native.commit.place import Staging
 from sandbox_native.commit.steps import Step
@@ -46,6 +46,7 @@ def settle(root: int) -> bool:
                 staging.remove()
             else:
                 complete(root, staging, steps, one_by_one=False)
+            uppers.sweep(root, staging.above)  # it may have second names for what was committed
         finally:
             staging.close()
     return bool(found)

@@ -11,36 +11,21 @@ Called by overlay.py with a tree of changes; marks what is refused in it. The re
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from sandbox_native.commit import marks
+from sandbox_native.commit.lookalikes import refuse_lookalikes
 from sandbox_native.commit.marks import Kind
+from sandbox_native.commit.node import SET_ID, Node
 from sandbox_native.commit.place import RESERVED
+from sandbox_native.commit.protected import Protected
 from sandbox_native.commit.repositories import Found, candidates, find
 from sandbox_native.commit.resolve import Names, Place, View
-from sandbox_native.commit.tree import Node
 
 _GIT: Final = ".git/"
 _ROUNDS: Final = 16
-_SET_ID: Final = stat.S_ISUID | stat.S_ISGID
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Protected:
-    """What the policy says of one host directory.
-
-    `names`: relative to it and to each of git's working trees in it, each with the field that lists it ("" for the mandatory
-    ones). `paths`: relative to it alone. `tops`, `repositories`: working trees of git in it, and directories that look like a
-    repository.
-    """
-
-    names: tuple[tuple[str, str], ...] = ()
-    paths: tuple[tuple[str, str], ...] = ()
-    tops: tuple[str, ...] = ()
-    repositories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +44,7 @@ def refuse(tree: Node, target: int, protected: Protected) -> None:
     """Marks in `tree` what is not to be committed to the directory `target`."""
     for node in _nodes(tree):
         _refuse_by_itself(node)
+    refuse_lookalikes(tree, (name for name, _ in protected.names))
     tops, suspects = candidates(tree)
     tops += (tuple(top.split("/")) for top in protected.tops if top)
     suspects += (tuple(path.split("/")) for path in protected.repositories if path)
@@ -99,7 +85,7 @@ def _refuse_by_itself(node: Node) -> None:
         node.refuse("a name that is kept for commits")
     elif node.kind is Kind.SPECIAL:
         node.refuse(marks.special(node.status))
-    elif node.kind is Kind.FILE and node.status.st_mode & _SET_ID:
+    elif node.kind is Kind.FILE and node.status.st_mode & SET_ID:
         node.refuse("a set-id bit")
 
 
@@ -181,4 +167,4 @@ def _refuse_path(tree: Node, before: View, names: Names, rule: _Rule) -> None:
 
 def _reason(rule: _Rule, path: str) -> str:
     what = f"protected by {rule.field}" if rule.field else "a protected name"
-    return what if rule.name == path else f"{what}: {rule.name}"
+    return what if f"/{path}".endswith(f"/{rule.name}") else f"{what}: {rule.name}"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sandbox_native.commit.marks import Kind
+from sandbox_native.commit.node import Node
 from sandbox_native.commit.resolve import Names, Place, View
-from sandbox_native.commit.tree import Node
 
 MOST: Final = 1024
 """Working trees that a guest may make in one run; the .git of the others is refused."""

@@ -12,7 +12,8 @@ from typing import Final
 
 from sandbox_native.commit import marks
 from sandbox_native.commit.marks import Kind
-from sandbox_native.commit.tree import MAX_PATH, MAX_POINTER, Node, read_pointer
+from sandbox_native.commit.node import Node
+from sandbox_native.commit.tree import MAX_PATH, MAX_POINTER, read_pointer
 
 _MOST_LINKS: Final = 40  # as the kernel's own bound
 _GITFILE: Final = "gitdir:"

@@ -13,8 +13,9 @@ from typing import Final
 
 from sandbox_native.commit import copying, marks
 from sandbox_native.commit.marks import Kind
+from sandbox_native.commit.node import Node
 from sandbox_native.commit.steps import Down, Dress, Drop, Put, Step, Up
-from sandbox_native.commit.tree import Node, open_up, readable
+from sandbox_native.commit.tree import Readable, open_up
 from sandbox_native.descent import Descent
 
 _NO_LINK: Final = frozenset({errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENAMETOOLONG})
@@ -47,6 +48,7 @@ class _Level:
 class _Stager:
     def __init__(self, source: Descent, into: Descent, owner: tuple[int, int], durable: bool) -> None:
         self._source, self._into, self._owner, self._durable = source, into, owner, durable
+        self._device = os.fstat(into.fd).st_dev
         self._steps: list[Step] = []
         self._unkept: list[str] = []
         self._slots = 0
@@ -86,13 +88,16 @@ class _Stager:
 
     def _file(self, level: _Level, node: Node, name: str) -> None:
         assert node.status is not None
-        owner, into = self._owners(level.group), self._into.fd
+        owner, source, into = self._owners(level.group), self._source.fd, self._into.fd
         if node.kind is Kind.LINK:
             copying.copy_link(node.text, node.status, name, into, owner)
-        elif not self._link(node.status, name):
-            with readable(node.name, self._source.fd, node.status):
-                kept = copying.copy_file(node.name, self._source.fd, name, into, owner, self._durable)
-            if not kept:
+            return
+        with Readable(node.name, source, node.status):
+            if node.status.st_dev == self._device and copying.adopt(node.name, source, name, into, owner, self._durable):
+                return
+            if self._link(node.status, name):
+                return
+            if not copying.copy_file(node.name, source, name, into, owner, self._durable):
                 self._unkept.append(node.path())
 
     def _link(self, status: os.stat_result, name: str) -> bool:

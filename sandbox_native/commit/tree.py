@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from sandbox_native.commit import marks
 from sandbox_native.commit.compare import same_attributes, same_content
 from sandbox_native.commit.marks import Kind
+from sandbox_native.commit.node import Lost, Node
 from sandbox_native.descent import Descent
 
 MAX_ENTRIES: Final = 200_000
@@ -23,58 +23,6 @@ MAX_PATH: Final = 4095  # bytes, from the root: a longer one no program can name
 _POINTERS: Final = (".git", "commondir")  # files that name a directory
 MAX_POINTER: Final = 4096
 _LOOK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-
-@dataclass(slots=True)
-class Lost:
-    """What goes with a directory of the host that the guest removed."""
-
-    entries: int = 0
-    bytes: int = 0
-    repositories: list[str] = field(default_factory=list)  # directories with a .git, from the removed one on; "" is itself
-
-
-@dataclass(slots=True, eq=False)
-class Node:
-    """One entry of the upper layer, or a name that is removed. `before` is what the host's directory has there."""
-
-    name: str
-    kind: Kind
-    parent: Node | None = None
-    status: os.stat_result | None = None
-    before: os.stat_result | None = None
-    text: str = ""  # of a link; of a file that names a directory, its content
-    same: bool = False  # what is there before differs in nothing that counts
-    changed: bool = False  # in itself; a directory that is there before: in mode or attributes
-    lost: Lost | None = None
-    children: dict[str, Node] = field(default_factory=dict)
-    refused: str = ""
-    allow: str | None = None  # with `refused`: the policy's field
-    beneath: int = 0  # changes at and beneath
-    live: int = 0  # those of them that are not refused
-
-    @property
-    def merges(self) -> bool:
-        """A directory that is there before: only what is in it changes."""
-        return self.kind is Kind.DIRECTORY and self.before is not None and stat.S_ISDIR(self.before.st_mode)
-
-    def path(self) -> str:
-        names = []
-        node: Node | None = self
-        while node is not None and node.parent is not None:
-            names.append(node.name)
-            node = node.parent
-        return "/".join(reversed(names))
-
-    def at(self, path: str) -> Node:
-        """The node of a path beneath this one."""
-        node = self
-        for name in path.split("/"):
-            node = node.children[name]
-        return node
-
-    def refuse(self, reason: str, allow: str | None = None) -> None:
-        self.refused, self.allow = self.refused or reason, allow
 
 
 def read(upper: int, target: int) -> Node:
@@ -139,8 +87,7 @@ class _Reader:
 
     def _entry(self, level: _Level, name: str) -> _Level | None:
         status = os.stat(name, dir_fd=self._above.fd, follow_symlinks=False)
-        with readable(name, self._above.fd, status):
-            kind = marks.upper_kind(name, self._above.fd, status, level.opaque == b"x")
+        kind = marks.upper_kind(name, self._above.fd, status, level.opaque == b"x")
         node = Node(name, kind, level.node, status)
         length = level.length + 1 + len(os.fsencode(name))
         if length > MAX_PATH:
@@ -218,7 +165,8 @@ class _Reader:
         if node.kind is Kind.REMOVED:
             node.changed = node.before is not None
             return
-        with readable(node.name, self._above.fd, node.status):
+        assert node.status is not None
+        with Readable(node.name, self._above.fd, node.status):
             if node.kind is Kind.LINK:
                 node.text = os.readlink(node.name, dir_fd=self._above.fd)
             elif node.kind is Kind.FILE and node.name in _POINTERS:
@@ -238,7 +186,7 @@ class _Reader:
         after, before = node.status.st_mode, node.before.st_mode
         # A set-id bit is the host's own: staging.py keeps it as it is.
         mode = (after ^ before) & 0o1777
-        node.changed = bool(mode) or not same_attributes(self._above.fd, self._below.fd)
+        node.changed = bool(mode) or node.loses_bits or not same_attributes(self._above.fd, self._below.fd)
 
 
 def measure(name: str, directory: int) -> Lost:
@@ -309,16 +257,19 @@ def open_up(name: str, directory: int, status: os.stat_result) -> int:
     return stat.S_IMODE(status.st_mode)
 
 
-@contextmanager
-def readable(name: str, directory: int, status: os.stat_result | None) -> Iterator[None]:
+class Readable:
     """A file that the guest made unreadable for its owner, who is the host's user, readable for a while."""
-    shut = status is not None and stat.S_ISREG(status.st_mode) and not status.st_mode & stat.S_IRUSR and os.geteuid() != 0
-    if not shut or status is None:
-        yield
-        return
-    mode = stat.S_IMODE(status.st_mode)
-    os.chmod(name, mode | stat.S_IRUSR, dir_fd=directory)
-    try:
-        yield
-    finally:
-        os.chmod(name, mode, dir_fd=directory)
+
+    __slots__ = ("_directory", "_mode", "_name")
+
+    def __init__(self, name: str, directory: int, status: os.stat_result) -> None:
+        shut = not status.st_mode & stat.S_IRUSR and stat.S_ISREG(status.st_mode) and os.geteuid() != 0
+        self._name, self._directory, self._mode = name, directory, stat.S_IMODE(status.st_mode) if shut else -1
+
+    def __enter__(self) -> None:
+        if self._mode >= 0:
+            os.chmod(self._name, self._mode | stat.S_IRUSR, dir_fd=self._directory)
+
+    def __exit__(self, *error: object) -> None:
+        if self._mode >= 0:
+            os.chmod(self._name, self._mode, dir_fd=self._directory)

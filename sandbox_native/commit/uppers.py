@@ -45,23 +45,32 @@ def make(root: int, path: str, owner: tuple[int, int]) -> Upper:
     """Beside the directory `root`, which is at `path`; it becomes the `owner`'s. PolicyError where there is no room for it."""
     above = _beside(root, path)
     try:
-        prefix = f"{_NAME}-{os.fstat(root).st_ino}-"
-        _sweep(above, prefix)
-        name = f"{prefix}{os.urandom(8).hex()}"
-        os.mkdir(name, 0o700, dir_fd=above)
-        fd = os.open(name, DIRECTORY, dir_fd=above)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH)
-            status = os.fstat(fd)
-            if (status.st_uid, status.st_gid) != owner:
-                os.chown(fd, *owner)
-            return Upper(fd, os.path.join(os.path.dirname(path), name), status.st_dev, status.st_ino, above)
-        except BaseException:
-            remove_tree(above, name)
-            os.close(fd)
-            raise
+        sweep(root, above)
+        while (made := _make(root, path, above, owner)) is None:
+            pass
+        return made
     except BaseException:
         os.close(above)
+        raise
+
+
+def _make(root: int, path: str, above: int, owner: tuple[int, int]) -> Upper | None:
+    """None when a sweep came before the lock."""
+    name = f"{_prefix(root)}{os.urandom(8).hex()}"
+    os.mkdir(name, 0o700, dir_fd=above)
+    fd = os.open(name, DIRECTORY, dir_fd=above)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        status = os.fstat(fd)
+        if status.st_nlink == 0:
+            os.close(fd)
+            return None
+        if (status.st_uid, status.st_gid) != owner:
+            os.chown(fd, *owner)
+        return Upper(fd, os.path.join(os.path.dirname(path), name), status.st_dev, status.st_ino, above)
+    except BaseException:
+        remove_tree(above, name)
+        os.close(fd)
         raise
 
 
@@ -77,10 +86,14 @@ def _beside(root: int, path: str) -> int:
     raise PolicyError(reason, field="Policy.changes", value="disk", remedy=remedy)
 
 
-def _sweep(above: int, prefix: str) -> None:
-    """Those whose host is no more."""
+def _prefix(root: int) -> str:
+    return f"{_NAME}-{os.fstat(root).st_ino}-"
+
+
+def sweep(root: int, above: int) -> None:
+    """Removes those of the directory `root` whose host is no more; `above` is the directory above it."""
     for name in os.listdir(above):
-        if not name.startswith(prefix):
+        if not name.startswith(_prefix(root)):
             continue
         try:
             fd = os.open(name, DIRECTORY, dir_fd=above)

@@ -1,5 +1,5 @@
-"""What the supervisor of refused calls noted, as values, and a refused call as a Denial: its name and arguments in words, why, and
-which field of the policy would permit it. Pure; path_refusals.py has those that a path is to blame for.
+"""What the supervisor of refused calls noted, as values, and a refused call as a Denial: its name and arguments in words, why,
+and which field of the policy would permit it. Pure; refused_paths.py has those that a path is to blame for.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from sandbox_native import call_names, syscalls
 from sandbox_native.call_names import flags_of, name_of
 from sandbox_native.denials import Denial
+from sandbox_native.syscall_checks import ALLOW
 
 _ABSENT: Final = "its flags are in memory, where a filter cannot look: as on a kernel without it, programs take the older call"
 _FOREIGN: Final = "made through another architecture's entry, which ends the program"
@@ -29,7 +30,9 @@ _CHECKED: Final[Mapping[str, str]] = MappingProxyType(
         "personality": "only asking for it is permitted",
         "prctl": "an option that few programs need; answered as by a kernel without it",
         **dict.fromkeys(("open", "openat", "creat", "chmod", "fchmod", "fchmodat", "fchmodat2"), _SET_ID),
-        **dict.fromkeys(("mknod", "mknodat"), "only files, FIFOs and sockets can be made, without set-user-ID and set-group-ID bits"),
+        **dict.fromkeys(
+            ("mknod", "mknodat"), "only files, FIFOs and sockets can be made, without set-user-ID and set-group-ID bits"
+        ),
         **dict.fromkeys(("prlimit64", "sched_setaffinity", "sched_setparam", "setpriority", "ioprio_set"), _INIT),
         "sched_setscheduler": "only SCHED_OTHER, SCHED_BATCH and SCHED_IDLE, of the guest's own processes",
     }
@@ -41,8 +44,8 @@ _BY_CALL: Final = {name: heading for heading, calls in syscalls.REFUSED.items() 
 class Noted:
     """One struct sn_denial: equal calls, counted.
 
-    `error`: the errno that they were answered with; below 0: they were let through, and by the look of their path got -error; None:
-    the call ended the run. Arguments that do not matter are 0. `path` and `other` are absolute as the guest sees them, or a
+    `error`: the errno that they were answered with; below 0: they were let through, and by the look of their path got -error;
+    None: the call ended the run. Arguments that do not matter are 0. `path` and `other` are absolute as the guest sees them, or a
     socket's address; `word` is a text that is no path.
     """
 
@@ -76,7 +79,7 @@ def _why(noted: Noted, groups: Sequence[str]) -> tuple[str, str | None]:
     if noted.name is None:
         return _UNKNOWN, None
     for group in syscalls.OPTIONAL:
-        if group not in groups and syscalls.outcome(noted.name, noted.arguments, (*groups, group)) == syscalls.ALLOW:
+        if group not in groups and syscalls.outcome(noted.name, noted.arguments, (*groups, group)) == ALLOW:
             return _reason(noted.name), field_text("syscalls", [group])
     return _reason(noted.name), None
 
@@ -135,7 +138,9 @@ def _mode(at: int) -> Callable[[Noted], str]:
 
 
 def _open(flags: int) -> Callable[[Noted], str]:
-    return lambda noted: _joined(noted.path, open_flags(noted.arguments[flags]), f"mode {noted.arguments[flags + 1] & 0o7777:04o}")
+    return lambda noted: _joined(
+        noted.path, open_flags(noted.arguments[flags]), f"mode {noted.arguments[flags + 1] & 0o7777:04o}"
+    )
 
 
 def open_flags(flags: int) -> str:

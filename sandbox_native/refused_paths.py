@@ -1,5 +1,5 @@
-"""Why a call with a path was refused, by the rules of the policy and what the host has there: a Denial, or None where the policy has
-nothing to do with it. Pure: the host is asked through a function.
+"""Why a call with a path was refused, by the rules of the policy and what the host has there: a Denial, or None where the policy
+has nothing to do with it. Pure: the host is asked through a function.
 
 The paths are what the guest wrote: a link in them is not followed here, so a denial may be missed; none is made up.
 """
@@ -14,9 +14,9 @@ from typing import Final, Literal
 
 from sandbox_native.denials import Denial
 from sandbox_native.paths import contains
-from sandbox_native.policy import Policy
-from sandbox_native.refusals import Noted, field_text, open_flags
-from sandbox_native.rules import OWN, SYSTEM, Access, Rule, declared, deciding
+from sandbox_native.policy import Deletion, Policy
+from sandbox_native.refused_calls import Noted, field_text, open_flags
+from sandbox_native.rules import OWN, SYSTEM, Access, Rule, deciding, declared
 from sandbox_native.shown import Shown
 
 Kind = Literal["file", "directory", "socket", "other"]
@@ -24,15 +24,17 @@ Host = Callable[[str], Kind | None]
 """What a path of the host is; None where there is nothing."""
 
 _NO_NETWORK: Final = "the box has a network of its own, with nothing but lo in it"
-_MODE: Final = "its mode does not let the guest in, who is another user than its owner"
+_MODE: Final = "its mode, or that of a directory above it, does not let the guest in, who is another user than the owner"
 _SOCKET: Final = "a socket of the host's, which nobody answers in what is shown read-only"
+_KEPT: Final = "nothing can be removed or renamed there (Policy.deletion)"
 # Where these are on the host says nothing: the box has its own.
 _BOXES_OWN: Final = ("/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 _FLAGS_AT: Final[Mapping[str, int]] = {"open": 1, "openat": 2}
 _MODE_AT: Final[Mapping[str, int]] = {"access": 1, "faccessat": 2, "faccessat2": 2}
 _READS: Final = frozenset(
-    """stat lstat newfstatat statx readlink readlinkat chdir statfs execve execveat connect""".split()  # noqa: SIM905
+    (*("stat", "lstat", "newfstatat", "statx", "statfs", "readlink", "readlinkat", "chdir"), *("execve", "execveat", "connect"))
 )
+_REMOVES: Final = frozenset(("unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2"))
 _O_WRITES: Final = 0o3 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 _W_OK: Final = 2
 
@@ -57,25 +59,25 @@ class PathRules:
             return Denial(kind="syscall", name="connect", arguments=noted.path, reason=_NO_NETWORK, count=noted.count)
         for path in (noted.path, noted.other):
             path = os.path.normpath(path) if path.startswith("/") else ""
-            why = self._why(error, path, _writes(noted)) if path else None
+            why = self._why(error, path, noted) if path else None
             if why is not None:
                 words = _words(noted)
-                return Denial(
-                    kind="path", name=path, arguments=words, reason=why.reason, count=noted.count, allow=why.allow
-                )
+                return Denial(kind="path", name=path, arguments=words, reason=why.reason, count=noted.count, allow=why.allow)
         return None
 
-    def _why(self, error: int, path: str, writes: bool) -> _Why | None:
+    def _why(self, error: int, path: str, noted: Noted) -> _Why | None:
         rule = deciding(self._rules, path)
         if any(contains(place, path) for place in _BOXES_OWN):
             return None
         if rule is not None and rule.access is Access.HIDDEN:
             return _Why(f"{path} is hidden{_by(rule)}") if self._host(self._on_host(path)) else None
         if error in (errno.ENOENT, errno.ENOTDIR):
-            return self._not_there(rule, path, writes)
+            return self._not_there(rule, path, _writes(noted))
         if error == errno.EROFS:
             return self._read_only(rule, path)
-        if error == errno.EACCES and self._host(self._on_host(path)):
+        if error == errno.EACCES and noted.name in _REMOVES and self._policy.deletion is Deletion.DENY:
+            return _Why(_KEPT, field_text("deletion", Deletion.ALLOW.value))
+        if error == errno.EACCES and any(self._host(self._on_host(name)) for name in (path, os.path.dirname(path))):
             return _Why(_MODE)
         if error == errno.ECONNREFUSED and self._host(self._on_host(path)) == "socket":
             return _Why(_SOCKET, field_text("host_sockets", "show"))
