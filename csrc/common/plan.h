@@ -78,6 +78,7 @@ struct sn_plan {
 	uint32_t hostname_at;
 	uint32_t workspace_at; /* where a host workspace is attached, and what a private one is */
 	uint32_t enter_at; /* v2: the cgroup.procs file that the template enters once, so that init is not in a slot's leaf */
+	uint64_t core_bytes; /* RLIMIT_CORE, which the filter keeps a guest from changing */
 	uint64_t tmp_bytes; /* default size of SN_OP_SIZED mounts */
 	uint32_t inotify_instances; /* of all boxes together, where they are the caller's own user; 0: as the kernel has it */
 	uint32_t changes_at; /* the directory in which a box keeps overlays' changes until it is unmounted again: the run's own mount, or a

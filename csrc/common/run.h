@@ -44,7 +44,7 @@ struct sn_request {
 	uint64_t exec_device, exec_inode; /* of the first candidate, what the host resolved; both 0: not compared */
 };
 
-/* Descriptors that follow stdin, stdout, stderr, in this order: body, workspace, upper, supervisor's socket. */
+/* Descriptors, in this order: the channel, stdin, stdout, stderr; then what there is of: body, workspace, upper, supervisor's socket. */
 
 struct sn_file { /* 8-byte aligned within the body, followed by the name with its NUL, then the data */
 	uint64_t size; /* of data */

@@ -7,8 +7,8 @@
  *
  *   host --START{plan}--> launcher          once for each plan; the launcher forks the template from it
  *   host --SLOT{gauges}--> template         the template forks a slot; the slot answers READY or FAILURE
- *   host --BOX{channel}--> init             on the slot's socket; init answers STARTED{pidfd} up the channel
- *   host --struct sn_request--> init        down the channel, with the guest's descriptors
+ *   host --struct sn_request--> guest       on the slot's socket, to whom init keeps parked, with the channel and the guest's
+ *                                           descriptors; STARTED{init's pidfd} goes up the channel
  *   init --struct sn_report--> host         up the channel, once
  *   host --BIND{path}--> launcher           a detached mount of a host directory comes back
  *   host --EXPLAIN{socket, memfd}--> launcher   a supervisor for one run's refused calls is forked; its pidfd comes back
@@ -69,7 +69,6 @@ struct sn_failure {
 enum sn_verb {
 	SN_START = 1, /* fds: plan memfd, template control socket */
 	SN_SLOT = 2,  /* fds: slot control socket, then one for each gauge */
-	SN_BOX = 3,   /* fds: the box's channel */
 	SN_BIND = 4,  /* path; answered with a detached mount */
 	SN_EXPLAIN = 5, /* fds: socket to init, memfd of a struct sn_denials; answered with the supervisor's pidfd */
 };

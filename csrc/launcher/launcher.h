@@ -130,24 +130,26 @@ uint32_t sample_processes(bool bare); /* zombies count */
 /* creds.c, limits.c, seccomp.c: layers that the guest carries */
 int creds_prepare(bool bare, uint32_t *held, struct sn_failure *why);
 int creds_drop(uint32_t *held, struct sn_failure *why);
-int limits_apply(const struct sn_request *request, bool late, uint64_t *kept, uint32_t *held, struct sn_failure *why);
+bool limits_core(const struct plan *plan);
+int limits_apply(const struct sn_request *request, bool core_kept, uint64_t *kept, uint32_t *held, struct sn_failure *why);
 /* supervisor: a socket that the listener goes to, -1: it stays in *listener. */
 int seccomp_install(const struct plan *plan, int supervisor, int *listener, uint32_t *held, struct sn_failure *why);
 long seccomp_read(int listener, bool supervised, struct sn_report *report);
 
 /* request.c: what the host asks for, unpacked in place */
-enum { REQUEST_FDS = 7 };
+enum { REQUEST_FDS = 8 };
 struct request {
 	struct sn_request head;
 	char body[SN_INLINE_BYTES];
 	const char *cwd, **candidates, **argv, **env;
 	const struct sn_file *file_records;
 	const struct sn_guard *guard_records;
-	int stdio[3];
+	int channel, stdio[3];
 	int body_fd, workspace, upper, supervisor;
 	int changes; /* the directory of changes, once it is there */
 };
-int request_receive(int channel, struct request *request, struct sn_failure *why);
+/* false: the slot's socket is closed. With the channel in any case, -1 if there was none; why->stage where the request makes no sense. */
+bool request_receive(int control, struct request *request, struct sn_failure *why);
 const char *request_guard_name(const struct sn_guard *guard);
 const struct sn_guard *request_guard_after(const struct sn_guard *guard);
 int request_place_files(const struct plan *plan, const struct request *request, struct sn_failure *why);
@@ -157,18 +159,28 @@ int landlock_prepare(struct plan *plan, struct sn_failure *why);
 int landlock_complete(struct plan *plan, const struct request *request, struct sn_failure *why);
 int landlock_enter(const struct plan *plan, uint32_t *held, struct sn_failure *why);
 
-/* guest.c: from the clone to execve, in memory shared with init */
+/* guest.c: from the clone to execve, in memory and with a descriptor table shared with init. The two take turns on one word, which the
+ * kernel sets to GUEST_GONE at execve or at the process's end. */
+enum guest_turn { GUEST_GONE = 0, GUEST_PREPARES = 1, GUEST_PARKED = 2, GUEST_WAITS = 3, GUEST_ASKS = 4, GUEST_GOES_ON = 5 };
 struct guest {
-	const struct plan *plan;
-	const struct request *request;
+	struct plan *plan;
+	const struct gauges *gauges;
+	struct request *request;
+	int control; /* the slot's socket */
+	int pidfd;   /* of init */
+	uint32_t turn;
+	bool called; /* there is a request, or was one that made no sense */
+	bool core_kept;
 	long pid;
-	int cpu_group; /* cgroup.procs that the guest writes itself to, -1: none */
 	int listener;
 	uint32_t held;
-	uint64_t rlimits_kept;
+	uint64_t rlimits_kept, started_ns;
 	struct sn_failure why;
 };
-int guest_start(struct guest *guest, int cgroup);
+int guest_park(struct guest *guest, int cgroup);
+/* Until it is the other's turn no more: what that left in guest->turn. */
+uint32_t guest_await(struct guest *guest, uint32_t turn);
+void guest_give_turn(struct guest *guest, uint32_t from, uint32_t to);
 
 /* init.c, watch.c */
 enum { INIT_UNUSED = 2 }; /* init's exit status when the slot's socket was closed before anybody wanted the box */
