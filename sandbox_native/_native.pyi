@@ -95,7 +95,6 @@ class _Lib:
     SN_STAGE_EXPLAIN: Final[int]
     SN_START: Final[int]
     SN_SLOT: Final[int]
-    SN_BOX: Final[int]
     SN_BIND: Final[int]
     SN_EXPLAIN: Final[int]
     SN_GAUGE_NONE: Final[int]
@@ -157,7 +156,6 @@ class _Lib:
     SN_RULE_OPTIONAL: Final[int]
     SN_RULE_SELF: Final[int]
     SN_RULE_OWNED: Final[int]
-    SN_RULE_OWNED: Final[int]
     SN_REQUEST_BODY_FD: Final[int]
     SN_REQUEST_WORKSPACE: Final[int]
     SN_REQUEST_COLLECT: Final[int]
@@ -208,6 +206,7 @@ class _Lib:
     SN_HELD_GUARDS: Final[int]
     SN_HELD_SUBREAPER: Final[int]
     SN_HELD_EXPLAIN: Final[int]
+    SN_HELD_PARKED: Final[int]
     SN_DENIALS_OPEN: Final[int]
     SN_DENIALS_DONE: Final[int]
     SN_DENIAL_ENDED: Final[int]
@@ -260,6 +259,7 @@ class _Lib:
         gauges: CData,
         fds: CData,
         count: int,
+        idle_seconds: int,
         slot: Process,
         timeout_ms: int,
         why: Failure,

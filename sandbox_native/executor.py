@@ -27,7 +27,7 @@ class SandboxExecutor(Executor):
     def submit(self, fn: Callable[..., Any] | Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """`fn` is the job: an argv, a Job, or a mapping with `argv`. RuntimeError after `shutdown`; PolicyError for a job that makes no
         sense."""
-        task = self._sandbox.task(fn, *args, **kwargs)
+        task = self._sandbox.task({"argv": fn, **kwargs} if kwargs else fn)
         future: Future[Result] = task.future
         self._supervisor.submit(task)
         return future

@@ -72,6 +72,15 @@ class Writer(_Stream):
                     raise BrokenPipeError("the run is over")
         return size
 
+    def write_nowait(self, data: Data) -> int:
+        """How many bytes the guest's pipe took without waiting. Errors as of `write`."""
+        if self.closed:
+            raise ValueError("stdin is closed")
+        with self._box.turns:
+            if self._run.over:
+                raise BrokenPipeError("the run is over")
+            return self._box.write(memoryview(data).cast("B"))
+
     def writelines(self, lines: Iterable[Data]) -> None:
         """As `write`, one after the other; adds no line ends."""
         for line in lines:

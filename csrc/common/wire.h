@@ -93,7 +93,7 @@ enum sn_gauge {
 struct sn_control {
 	uint32_t version;
 	uint32_t verb;
-	uint32_t flags;    /* SN_BIND: enum sn_op_flag */
+	uint32_t flags;    /* SN_BIND: enum sn_op_flag; SN_SLOT: seconds without a request after which it ends, 0: never */
 	uint32_t gauges;   /* SN_SLOT: how many */
 	uint32_t gauge[SN_MAX_GAUGES];
 	uint64_t device, inode; /* SN_BIND: what the host validated */

@@ -10,6 +10,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 /* With a pidfd of ourselves. */
@@ -64,6 +66,8 @@ void slot_main(struct plan *plan, int control, const struct sn_control *message,
 	sys(SYS_rt_sigprocmask, SIG_BLOCK, &child, NULL, sizeof child);
 	sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, bare);
 	int failed = cgroup_enter(message, fds, &gauges, &why) || (!bare && netns_fresh(&print, &why));
+	struct timeval idle = {.tv_sec = message->flags};
+	setsockopt(control, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof idle);
 	answer(control, &why);
 	if (failed)
 		sys(SYS_exit_group, 1);

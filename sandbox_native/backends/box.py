@@ -25,7 +25,7 @@ from sandbox_native.result import Result
 from sandbox_native.turns import Turns
 
 if TYPE_CHECKING:
-    from sandbox_native.backends.engine import Slot
+    from sandbox_native.backends.slots import Slot
     from sandbox_native.commit.changes import Changes
     from sandbox_native.denials import Denial
 
@@ -43,7 +43,7 @@ class LinuxBox:
 
     __slots__ = (
         *("turns", "slot", "_bytes_taken", "_closing", "_error", "_give_back", "_job", "_keep", "_raw", "_receipts", "_result"),
-        *("_pid", "_slot_failed", "_watch", "_watched", "_given", "__weakref__"),
+        *("_pid", "_slot_failed", "_watch", "_watched", "_given", "core", "__weakref__"),
     )
 
     def __init__(
@@ -63,6 +63,7 @@ class LinuxBox:
         lib.sn_box_init(raw)
         self.turns = Turns()
         self.slot = slot
+        self.core: int | None = None  # that it is pinned to
         self._job, self._receipts = job, receipts
         self._slot_failed = self._watch = False
         self._watched = Watched()
@@ -83,6 +84,16 @@ class LinuxBox:
         elif job.stdin.fd >= 0:
             raw.stdin_source = job.stdin.fd
         self._pid = os.getpid()  # last: __del__ has nothing to do before
+
+    @property
+    def raw(self) -> Any:
+        """struct sn_box *"""
+        return self._raw
+
+    @property
+    def was_parked(self) -> bool:
+        """Whether the box was waiting for this run."""
+        return bool(self._raw.report.held & lib.SN_HELD_PARKED)
 
     @property
     def shows_host(self) -> bool:

@@ -15,8 +15,10 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from sandbox_native._native import ffi, lib
-from sandbox_native.backends.base import Job
+from sandbox_native.backends.base import Job, Stats, Upkeep
 from sandbox_native.backends.box import LinuxBox
+from sandbox_native.backends.cores import CORES
+from sandbox_native.backends.crowd import LinuxCrowd
 from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.given import NOTHING, Given, give, keeps_apart
 from sandbox_native.backends.prepare import open_engine
@@ -47,8 +49,8 @@ _T = TypeVar("_T")
 class LinuxBackend:
     """Safe in threads. What it holds after a fork is the parent's; the child makes its own at its first run."""
 
-    def __init__(self, policy: Policy, limits: Limits, cgroup: str | None) -> None:
-        self._policy, self._limits, self._cgroup = policy, limits, cgroup
+    def __init__(self, policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> None:
+        self._policy, self._limits, self._cgroup, self._keep = policy, limits, cgroup, keep
         self._keeps_apart = keeps_apart(policy)
         self._reset()
         _LIVE.add(self)
@@ -69,7 +71,7 @@ class LinuxBackend:
             if self._closed:
                 raise SetupError("spawn", errno.EPIPE, "sandbox", "it was closed: make a new one")
             if self._engine is None:
-                self._engine, self._ground = open_engine(self._policy, self._limits, self._cgroup)
+                self._engine, self._ground = open_engine(self._policy, self._limits, self._cgroup, self._keep)
                 self._receipts, self._same_file = Receipts(self._ground), SameFile(self._ground.plan)
             return self._engine
 
@@ -126,7 +128,11 @@ class LinuxBackend:
         try:
             self._boxes.add(box)
             slot.prepare(job.limits)
-            box.start(self._request(job, given))
+            request = self._request(job, given)
+            if self._keep.pinned:
+                box.core = CORES.lend()
+                request.core = box.core + 1
+            box.start(request)
         except BaseException:
             box.close()
             raise
@@ -166,6 +172,9 @@ class LinuxBackend:
     def _give_back(self, box: LinuxBox, usable: bool) -> None:
         self._boxes.discard(box)
         engine = box.slot.engine
+        engine.tally(box.was_parked)
+        if box.core is not None:
+            CORES.give_back(box.core)
         if usable and (box.shows_host or self._policy.writable) and box.slot.burdened:
             engine.drop(box.slot)
         elif usable:
@@ -188,6 +197,20 @@ class LinuxBackend:
             if self._engine is engine:
                 self._engine = None
         engine.close()
+
+    def crowd(self, places: int) -> LinuxCrowd:
+        return LinuxCrowd(places)
+
+    def stats(self) -> Stats:
+        return self._open().stats()
+
+    @property
+    def has_idle(self) -> bool:
+        return self._engine is not None and self._engine.has_idle
+
+    def open_slot(self) -> None:
+        engine = self._open()
+        engine.put(engine.new())
 
     # ---- the end ----
 
