@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Final, Self
 
 from sandbox_native.backends.base import Backend
-from sandbox_native.errors import SandboxError
 from sandbox_native.process import Process
 from sandbox_native.result import Result
 from sandbox_native.stdin import Data
@@ -37,11 +36,7 @@ class Driver:
 
     def serve(self) -> None:
         """What is ready now; whoever waits looks again."""
-        try:
-            self._process.poll()
-        except SandboxError:  # kept, for `wait`
-            pass
-        if self._process.over:
+        if self._process.serve():
             self.forget()
         waiting, self._waiting = self._waiting, []
         for future in waiting:
@@ -69,16 +64,28 @@ class Driver:
 
 
 class AsyncReader:
-    """One of the guest's outputs. `async for` gives what has come, in chunks of at most 64 KiB; not lines."""
+    """One of the guest's outputs. `async for` gives what has come, in chunks of at most 64 KiB; not lines.
+
+    A stream that a task reads waits at its bound for its reader; once that task waits for the end of the run, what comes past the bound is
+    counted and thrown away.
+    """
 
     def __init__(self, reader: Reader, driver: Driver) -> None:
         self._reader, self._driver = reader, driver
+        self._task: asyncio.Task[object] | None = None  # that read last
 
     async def read(self, size: int = _CHUNK) -> bytes:
         """What is there, at most `size` bytes, waiting for the first; b"" at the end of the stream."""
+        self._task = asyncio.current_task()
         while (data := self._reader.read_nowait(size)) is None:
             await self._driver.progress()
         return data
+
+    def give_up(self) -> None:
+        """The running task reads no more, if it did."""
+        if self._task is not None and self._task is asyncio.current_task():
+            self._task = None
+            self._reader.stop()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while data := await self.read():
@@ -117,6 +124,8 @@ class AsyncProcess:
 
     async def wait(self) -> Result:
         """The Result, when the run is over; errors as of `Process.wait`. Cancelling it leaves the run alone."""
+        self.stdout.give_up()
+        self.stderr.give_up()
         while not self._process.over:
             await self._driver.progress()
         return self._process.wait()

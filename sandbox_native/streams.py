@@ -155,6 +155,10 @@ class Reader(_Stream):
     def close(self) -> None:
         """Nobody reads on: what comes now is captured up to the bound, and is in the Result. Harmless when repeated."""
         super().close()
+        self.stop()
+
+    def stop(self) -> None:
+        """As `close`, until the next read."""
         self._run.stops_reading(self._output)
 
     def _take(self, size: int, timeout_ms: int, line: bool = False) -> bytes | None:
