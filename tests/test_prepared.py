@@ -8,7 +8,7 @@ from pathlib import Path
 
 import boxes
 import pytest
-from running import launchers
+from running import kill_all, launchers
 
 from sandbox_native import Limits, PolicyError, Sandbox, Status
 
@@ -20,7 +20,10 @@ def family(pid: int) -> list[int]:
     """A process and what it forked, and so on."""
     found = [pid]
     for one in found:
-        found += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+        try:
+            found += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+        except FileNotFoundError:
+            continue
     return found
 
 
@@ -80,8 +83,7 @@ def test_a_parked_guest_that_is_killed_costs_no_run() -> None:
         assert box.run(["/bin/true"]).ok
         for _ in range(3):
             for pid in launchers():
-                for waiting in [one for one in family(pid) if len(family(one)) == 1 and one != pid]:
-                    os.kill(waiting, 9)
+                kill_all([one for one in family(pid) if len(family(one)) == 1 and one != pid])
             for _ in range(3):
                 assert box.run(["/bin/true"]).status is Status.OK
 

@@ -34,7 +34,8 @@ class Engine:
         self._hits = self._misses = 0
         self._asking = threading.Lock()  # template and launcher answer one question at a time
         self._pool = threading.RLock()  # a signal handler may close what its own thread is just using
-        self._idle: deque[Slot] = deque()
+        self._idle: deque[Slot] = deque()  # of those that stay, the longest idle first, so that each has time to make its next box
+        self._more: deque[Slot] = deque()  # the others, which end when they are idle for long: the newest last
         self._count = 0
         self._closed = False
         self._group = group
@@ -96,14 +97,12 @@ class Engine:
                 self.put(slot)
 
     def take(self) -> Slot:
-        """A slot that nobody uses; a new one where there is none. Two take turns, the others are left to grow old."""
+        """A slot that nobody uses; a new one where there is none."""
         with self._pool:
             if self._idle and self._count >= _FEWEST_SLOTS:
-                if len(self._idle) == 1:
-                    return self._idle.pop()
-                slot = self._idle[-2]
-                del self._idle[-2]
-                return slot
+                return self._idle.popleft()
+            if self._more:
+                return self._more.pop()
         return self.new()
 
     def new(self) -> Slot:
@@ -122,18 +121,20 @@ class Engine:
 
     def put(self, slot: Slot) -> None:
         slot.since = now = time.monotonic()
+        dropped = None
         with self._pool:
-            keep = len(self._idle) < max(_MOST_IDLE, self._keep.prepared) and not self._closed
-            if keep:
+            if self._closed:
+                dropped = slot
+            elif slot.stays:
                 self._idle.append(slot)
-            oldest = self._idle[0] if self._idle else slot
-            ended = keep and not oldest.stays and now > oldest.since + self._keep.idle_seconds + _PRUNE_SECONDS
-            if ended:
-                self._idle.popleft()
-        if not keep:
-            self.drop(slot)
-        elif ended:
-            self.drop(oldest)
+            else:
+                self._more.append(slot)
+            if self._more and (
+                len(self._more) > _MOST_IDLE or now > self._more[0].since + self._keep.idle_seconds + _PRUNE_SECONDS
+            ):
+                dropped = self._more.popleft()
+        if dropped is not None:
+            self.drop(dropped)
 
     def tally(self, parked: bool) -> None:
         """Of a run that is over: whether its box was waiting for it."""
@@ -143,11 +144,11 @@ class Engine:
 
     @property
     def has_idle(self) -> bool:
-        return bool(self._idle)
+        return bool(self._idle or self._more)
 
     def stats(self) -> Stats:
         with self._pool:
-            return Stats(hits=self._hits, misses=self._misses, boxes=self._count, idle=len(self._idle))
+            return Stats(hits=self._hits, misses=self._misses, boxes=self._count, idle=len(self._idle) + len(self._more))
 
     def drop(self, slot: Slot) -> None:
         """Of a slot that failed, or that is one too many."""
@@ -218,7 +219,7 @@ class Engine:
         """Ends every process and removes every group, when the last slot that is in use has come back. Harmless when repeated."""
         with self._pool:
             self._closed = True
-            idle, self._idle = self._idle, deque()
+            idle, self._idle, self._more = [*self._idle, *self._more], deque(), deque()
             last = self._count == 0
         for slot in idle:
             self.drop(slot)
@@ -235,7 +236,7 @@ class Engine:
     def abandon(self) -> None:
         """In a forked child of the host: everything is the parent's, and locks may be held by threads that are not here."""
         self._asking, self._pool, self._closed = threading.Lock(), threading.RLock(), True
-        idle, self._idle = self._idle, deque()
+        idle, self._idle, self._more = [*self._idle, *self._more], deque(), deque()
         for slot in idle:
             slot.abandon()
         close_descriptors(self._template)
