@@ -55,6 +55,7 @@ enum sn_stage {
 	SN_STAGE_LANDLOCK = 25,  /* item is the path of the rule, or the call */
 	SN_STAGE_OVERLAY = 26,   /* item is where it is mounted */
 	SN_STAGE_GUARD = 27,     /* item is the protected path */
+	SN_STAGE_WARM = 29,      /* the interpreter that is cloned; item is what it said */
 	SN_STAGE_EXPLAIN = 28,   /* the supervisor of refused calls */
 };
 

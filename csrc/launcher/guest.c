@@ -15,9 +15,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
-enum { STACK_BYTES = 65536 };
+enum { STACK_BYTES = 65536, LOOK_NS = 100000000 };
 
 static int session(struct guest *guest)
 {
@@ -131,11 +132,24 @@ static int install_filter(struct guest *guest, bool parked)
 	return seccomp_install(guest->plan, supervisor, &guest->listener, &guest->held, &guest->why);
 }
 
+/* Of a child that is not reaped yet. */
+static bool has_ended(long pid)
+{
+	siginfo_t info = {0};
+	return pid > 0 && !sys(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT, NULL) && info.si_pid == pid;
+}
+
+/* Where memory is not shared the kernel tells nobody of the other's end: init looks now and then. */
 uint32_t guest_await(struct guest *guest, uint32_t turn)
 {
 	uint32_t now;
-	while ((now = __atomic_load_n(&guest->turn, __ATOMIC_ACQUIRE)) == turn)
-		sys(SYS_futex, &guest->turn, FUTEX_WAIT, turn, NULL);
+	struct timespec pause = {.tv_nsec = LOOK_NS};
+	bool warm = plan_warm(guest->plan);
+	while ((now = __atomic_load_n(&guest->turn, __ATOMIC_ACQUIRE)) == turn) {
+		long result = sys(SYS_futex, &guest->turn, FUTEX_WAIT, turn, warm ? &pause : NULL);
+		if (result == -ETIMEDOUT && has_ended(guest->pid))
+			return GUEST_GONE;
+	}
 	return now;
 }
 
@@ -172,15 +186,23 @@ static int fill(struct guest *guest)
 	return request_place_files(plan, guest->request, &guest->why);
 }
 
+/* Instead of execve, of a clone of an interpreter: memory is not shared, and the program is there. */
+static int go_on(struct guest *guest)
+{
+	warm_return(guest);
+	return -1;
+}
+
 static int go(struct guest *guest)
 {
+	bool warm = plan_warm(guest->plan);
 	cgroup_begin(guest->gauges);
 	guest->started_ns = clock_ns(CLOCK_MONOTONIC);
-	return same_program(guest) || working_directory(guest) || cpu_group(guest) ||
+	return (!warm && same_program(guest)) || working_directory(guest) || cpu_group(guest) ||
 			       landlock_enter(guest->plan, &guest->held, &guest->why) || install_filter(guest, false) ||
 			       descriptors(guest) ||
 			       limits_apply(&guest->request->head, guest->core_kept, &guest->rlimits_kept, &guest->held, &guest->why) ||
-			       pin(guest) || signals(guest) || execute(guest)
+			       pin(guest) || signals(guest) || (warm ? go_on(guest) : execute(guest))
 		       ? -1
 		       : 0;
 }
@@ -215,7 +237,13 @@ int guest_park(struct guest *guest, int cgroup)
 {
 	static _Alignas(16) char stack[STACK_BYTES];
 	guest->turn = GUEST_PREPARES;
-	guest->pid = sys_clone_call(CLONE_VM | CLONE_FILES, SIGCHLD, cgroup, stack, sizeof stack, &guest->turn, guest_main, guest);
+	if (plan_warm(guest->plan)) {
+		guest->pid = sys_clone(CLONE_FILES, NULL, SIGCHLD, cgroup);
+		if (guest->pid == 0)
+			guest_main(guest);
+	} else {
+		guest->pid = sys_clone_call(CLONE_VM | CLONE_FILES, SIGCHLD, cgroup, stack, sizeof stack, &guest->turn, guest_main, guest);
+	}
 	if (guest->pid < 0)
 		return cgroup >= 0 ? fail(&guest->why, SN_STAGE_CGROUP, guest->pid, "clone3 into the control group")
 				   : fail(&guest->why, SN_STAGE_CLONE, guest->pid, "guest");

@@ -8,6 +8,7 @@
 #include "launcher.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -36,6 +37,12 @@ static int box_enter(struct plan *plan, uint32_t *held, struct sn_failure *why)
 		return -1;
 	if (sys(SYS_getuid) != head->inside_uid || sys(SYS_getgid) != head->inside_gid)
 		return fail(why, SN_STAGE_CREDS, EINVAL, "uid in the box");
+	uint64_t print;
+	if (plan_warm(plan)) {
+		if (netns_fresh(&print, why))
+			return -1;
+		*held |= SN_HELD_NET;
+	}
 	*held |= SN_HELD_USER | SN_HELD_MOUNT | SN_HELD_PID | SN_HELD_IPC | SN_HELD_UTS | SN_HELD_ROOT;
 	if (sys(SYS_getgroups, 0, NULL) == 0)
 		*held |= SN_HELD_NO_GROUPS;
@@ -184,18 +191,42 @@ static void run(struct guest *guest, struct watch *watch)
 	sys(SYS_exit_group, 0);
 }
 
+struct parked {
+	struct guest guest;
+	struct request request;
+};
+
+/* Init's and the guest's: they share all their memory, or (a clone of an interpreter) this. */
+static struct parked *shared_memory(const struct plan *plan, struct sn_failure *why)
+{
+	static struct parked parked;
+	if (!plan_warm(plan))
+		return &parked;
+	long at = sys(SYS_mmap, NULL, sizeof parked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (at < 0 && at > -4096) {
+		fail(why, SN_STAGE_CLONE, at, "shared memory");
+		return NULL;
+	}
+	return (struct parked *)at;
+}
+
 void init_main(struct plan *plan, const struct gauges *gauges, int control, uint32_t held)
 {
-	static struct request request;
+	struct sn_failure why = {0};
+	struct parked *parked = shared_memory(plan, &why);
+	if (!parked)
+		refuse(control, &why);
+	struct guest *guest = &parked->guest;
+	struct request *request = &parked->request;
 	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_ENDED};
-	struct watch watch = {.request = &request.head, .gauges = gauges, .listener = -1, .report = &report, .bare = plan_bare(plan)};
-	struct guest guest = {.plan = plan, .gauges = gauges, .request = &request, .control = control, .listener = -1, .held = held};
+	struct watch watch = {.request = &request->head, .gauges = gauges, .listener = -1, .report = &report, .bare = plan_bare(plan)};
+	*guest = (struct guest){.plan = plan, .gauges = gauges, .request = request, .control = control, .listener = -1, .held = held};
 	sys(SYS_prctl, PR_SET_TIMERSLACK, 1);
-	request.channel = -1;
-	if ((plan_bare(plan) ? bare_enter : box_enter)(plan, &guest.held, &guest.why) || (watch.signals = child_signals(&guest.why)) < 0)
-		refuse(control, &guest.why);
-	guest.pidfd = (int)sys(NR_pidfd_open, sys(SYS_getpid), 0);
-	guest.core_kept = limits_core(plan);
-	run(&guest, &watch);
+	request->channel = -1;
+	if ((plan_bare(plan) ? bare_enter : box_enter)(plan, &guest->held, &guest->why) || (watch.signals = child_signals(&guest->why)) < 0)
+		refuse(control, &guest->why);
+	guest->pidfd = (int)sys(NR_pidfd_open, sys(SYS_getpid), 0);
+	guest->core_kept = limits_core(plan);
+	run(guest, &watch);
 	__builtin_unreachable();
 }

@@ -10,9 +10,12 @@
 
 #include "../common/sys.h"
 
+struct guest;
+
 struct plan { /* the host's plan as mapped, and what was opened for it */
 	const struct sn_plan *head;
 	const char *base;
+	int fd;       /* that it was read from, -1 once that is closed */
 	int idmap_fd; /* user namespace for SN_OP_IDMAP, -1 until it is needed */
 	int ruleset;  /* init's, of Landlock; -1: none */
 	bool building; /* the template's root: the host's tree is at /old, and flags that cannot be set before attaching are set after */
@@ -28,6 +31,11 @@ static inline const char *plan_text(const struct plan *plan, uint32_t at)
 static inline bool plan_bare(const struct plan *plan)
 {
 	return plan->head->flags & SN_PLAN_BARE;
+}
+
+static inline bool plan_warm(const struct plan *plan)
+{
+	return plan->head->flags & SN_PLAN_WARM;
 }
 
 static inline bool plan_as_root(const struct plan *plan)
@@ -51,6 +59,12 @@ void channel_report(int channel, const struct sn_report *report, int fd);
 
 /* main.c: the launcher's life; template.c, slot.c, init.c: what its copies become */
 int template_main(struct plan *plan, int control, int mapper);
+void template_serve(struct plan *plan, int control);
+/* plan.c */
+int plan_read(int fd, struct plan *plan, struct sn_failure *why);
+/* warm_start.c: the interpreter, in namespaces of its own; warm.c, in it: a slot for each request, and the return in a guest */
+int warm_start(struct plan *plan, int control);
+__attribute__((noreturn)) void warm_return(struct guest *guest);
 __attribute__((noreturn)) void slot_main(struct plan *plan, int control, const struct sn_control *message, const int *fds);
 
 /* userns.c */
