@@ -29,9 +29,9 @@ int sn_launcher_bind(struct sn_process *launcher, const char *path, uint32_t fla
  * of a struct sn_denials; both are kept by the caller. Serialise calls. */
 int sn_launcher_explain(struct sn_process *launcher, int socket, int denials, int timeout_ms, struct sn_failure *why);
 
-/* A slot: gauges[i] says what fds[i] is. The caller keeps and closes its own fds. Serialise calls. */
-int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, struct sn_process *slot,
-		 int timeout_ms, struct sn_failure *why);
+/* A slot: gauges[i] says what fds[i] is. It ends by itself after idle_seconds without a request (0: never). The caller keeps and closes its own fds. Serialise calls. */
+int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds,
+		 struct sn_process *slot, int timeout_ms, struct sn_failure *why);
 
 /* Closes the channel and waits until the process is gone: 0, or -ETIMEDOUT after SIGKILL did not help either.
  * With kill_first set, SIGKILL comes first. Reaps it where the host is its parent. Harmless when already closed. */

@@ -92,10 +92,10 @@ class _Lib:
     SN_STAGE_LANDLOCK: Final[int]
     SN_STAGE_OVERLAY: Final[int]
     SN_STAGE_GUARD: Final[int]
+    SN_STAGE_WARM: Final[int]
     SN_STAGE_EXPLAIN: Final[int]
     SN_START: Final[int]
     SN_SLOT: Final[int]
-    SN_BOX: Final[int]
     SN_BIND: Final[int]
     SN_EXPLAIN: Final[int]
     SN_GAUGE_NONE: Final[int]
@@ -135,6 +135,7 @@ class _Lib:
     SN_PROBE_NPROC: Final[int]
     SN_PROBE_COUNT: Final[int]
     SN_PLAN_ROOT: Final[int]
+    SN_PLAN_WARM: Final[int]
     SN_PLAN_BARE: Final[int]
     SN_OP_DIR: Final[int]
     SN_OP_FILE: Final[int]
@@ -156,7 +157,6 @@ class _Lib:
     SN_OP_NORECURSE: Final[int]
     SN_RULE_OPTIONAL: Final[int]
     SN_RULE_SELF: Final[int]
-    SN_RULE_OWNED: Final[int]
     SN_RULE_OWNED: Final[int]
     SN_REQUEST_BODY_FD: Final[int]
     SN_REQUEST_WORKSPACE: Final[int]
@@ -208,6 +208,7 @@ class _Lib:
     SN_HELD_GUARDS: Final[int]
     SN_HELD_SUBREAPER: Final[int]
     SN_HELD_EXPLAIN: Final[int]
+    SN_HELD_PARKED: Final[int]
     SN_DENIALS_OPEN: Final[int]
     SN_DENIALS_DONE: Final[int]
     SN_DENIAL_ENDED: Final[int]
@@ -260,6 +261,7 @@ class _Lib:
         gauges: CData,
         fds: CData,
         count: int,
+        idle_seconds: int,
         slot: Process,
         timeout_ms: int,
         why: Failure,

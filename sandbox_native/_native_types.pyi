@@ -57,6 +57,11 @@ class Plan(CData):
     hostname_at: int
     workspace_at: int
     enter_at: int
+    warm_at: int
+    warm_argc: int
+    warm_envc: int
+    reserved: int
+    core_bytes: int
     tmp_bytes: int
     inotify_instances: int
     changes_at: int
@@ -89,7 +94,7 @@ class Request(CData):
     envc: int
     files: int
     guards: int
-    reserved: int
+    core: int
     exec_device: int
     exec_inode: int
 

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self
 
-from sandbox_native.errors import SandboxError
+from sandbox_native.backends.base import Backend
 from sandbox_native.process import Process
 from sandbox_native.result import Result
 from sandbox_native.stdin import Data
@@ -36,11 +36,7 @@ class Driver:
 
     def serve(self) -> None:
         """What is ready now; whoever waits looks again."""
-        try:
-            self._process.poll()
-        except SandboxError:  # kept, for `wait`
-            pass
-        if self._process.over:
+        if self._process.serve():
             self.forget()
         waiting, self._waiting = self._waiting, []
         for future in waiting:
@@ -68,16 +64,28 @@ class Driver:
 
 
 class AsyncReader:
-    """One of the guest's outputs. `async for` gives what has come, in chunks of at most 64 KiB; not lines."""
+    """One of the guest's outputs. `async for` gives what has come, in chunks of at most 64 KiB; not lines.
+
+    A stream that a task reads waits at its bound for its reader; once that task waits for the end of the run, what comes past the bound is
+    counted and thrown away.
+    """
 
     def __init__(self, reader: Reader, driver: Driver) -> None:
         self._reader, self._driver = reader, driver
+        self._task: asyncio.Task[object] | None = None  # that read last
 
     async def read(self, size: int = _CHUNK) -> bytes:
         """What is there, at most `size` bytes, waiting for the first; b"" at the end of the stream."""
+        self._task = asyncio.current_task()
         while (data := self._reader.read_nowait(size)) is None:
             await self._driver.progress()
         return data
+
+    def give_up(self) -> None:
+        """The running task reads no more, if it did."""
+        if self._task is not None and self._task is asyncio.current_task():
+            self._task = None
+            self._reader.stop()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while data := await self.read():
@@ -116,6 +124,8 @@ class AsyncProcess:
 
     async def wait(self) -> Result:
         """The Result, when the run is over; errors as of `Process.wait`. Cancelling it leaves the run alone."""
+        self.stdout.give_up()
+        self.stderr.give_up()
         while not self._process.over:
             await self._driver.progress()
         return self._process.wait()
@@ -146,56 +156,51 @@ class AsyncProcess:
 
 
 class Starter:
-    """Starts boxes of one Sandbox in the order of asking, at most one in a turn of the loop and at most `most` at once."""
+    """Starts the boxes of one Sandbox in one loop, in the order of asking and at most one in a turn of the loop. Where none stands ready, one is
+    made in a thread first, of which there is one for all."""
 
-    def __init__(self, most: int, slot_is_idle: Callable[[], bool], open_slot: Callable[[], None]) -> None:
-        self._most, self._slot_is_idle, self._open_slot = most, slot_is_idle, open_slot
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
         self._queue: deque[asyncio.Future[None]] = deque()
-        self._running = 0
-        self._turn = False
+        self._busy = False
         self._thread: ThreadPoolExecutor | None = None
 
-    async def enter(self) -> None:
-        """Until it is this caller's turn to start a box, which is to be told by `leave` when it has ended."""
+    async def turn(self) -> None:
+        """Until it is this caller's turn: it is to start its box at once, before it waits for anything else."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._queue.append(future)
-        self._next_turn(loop)
-        try:
-            await future
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self.leave()
-            raise
+        if not self._busy:
+            self._busy = True
+            loop.call_soon(self._next, loop)
+        await future
 
-    def leave(self) -> None:
-        self._running -= 1
-        self._next_turn(asyncio.get_running_loop())
-
-    def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._turn and self._queue and self._running < self._most:
-            self._turn = True
-            loop.call_soon(self._begin, loop)
-
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._slot_is_idle():
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._queue and self._queue[0].cancelled():
+            self._queue.popleft()
+        if not self._queue:
+            self._busy = False
+        elif self._backend.has_idle:
             self._admit(loop)
-            return
-        self._thread = self._thread or ThreadPoolExecutor(1, "sandbox-native-slots")
-        opening = loop.run_in_executor(self._thread, self._open_slot)
-        opening.add_done_callback(lambda _: self._admit(loop))  # what went wrong, the start itself finds out again
+        else:
+            self._thread = self._thread or ThreadPoolExecutor(1, "sandbox-native-slots")
+            made = loop.run_in_executor(self._thread, self._backend.open_slot)
+            made.add_done_callback(lambda done: self._made(loop, done))
+
+    def _made(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
+        done.exception()  # what went wrong, the start itself finds out again
+        self._admit(loop)
 
     def _admit(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._turn = False
         while self._queue:
             future = self._queue.popleft()
             if not future.cancelled():
-                self._running += 1
                 future.set_result(None)
                 break
-        self._next_turn(loop)
+        loop.call_soon(self._next, loop)
 
-    def close(self) -> None:
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.shutdown(wait=False)
+
+async def start(starter: Starter, spawn: Callable[[], Process]) -> AsyncProcess:
+    """A Process of the running loop."""
+    await starter.turn()
+    return AsyncProcess(spawn())

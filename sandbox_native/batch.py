@@ -19,7 +19,7 @@ Outcome = Result | SandboxError
 
 def outcomes(
     supervisor: Supervisor,
-    tasks: Iterable[Task],
+    tasks: Iterable[Task | SandboxError],
     *,
     concurrency: int,
     ordered: bool,
@@ -36,6 +36,8 @@ def outcomes(
                     task = next(source, None)
                     if task is None:
                         more = False
+                    elif isinstance(task, SandboxError):
+                        window.add(_failed(task))
                     else:
                         window.add(task.future)
                         supervisor.submit(task)
@@ -53,6 +55,13 @@ def outcomes(
         yield from _rest(window)
     finally:
         supervisor.close()
+
+
+def _failed(error: SandboxError) -> Future[Result]:
+    """Of a job that makes no sense."""
+    future: Future[Result] = Future()
+    future.set_exception(error)
+    return future
 
 
 def _rest(window: _Window) -> Iterator[Outcome]:

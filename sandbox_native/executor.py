@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,28 @@ class SandboxExecutor(Executor):
     def submit(self, fn: Callable[..., Any] | Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """`fn` is the job: an argv, a Job, or a mapping with `argv`. RuntimeError after `shutdown`; PolicyError for a job that makes no
         sense."""
-        task = self._sandbox.task(fn, *args, **kwargs)
+        task = self._sandbox.task({"argv": fn, **kwargs} if kwargs else fn)
         future: Future[Result] = task.future
         self._supervisor.submit(task)
         return future
+
+    def map(self, fn: Any, /, *iterables: Any, timeout: float | None = None, chunksize: int = 1) -> Iterator[Any]:
+        """The Results of many jobs, `fn`, in their order, all submitted at once (`Sandbox.map` takes them as there is room). TimeoutError
+        when one is not there `timeout` seconds after the call; what has not begun is cancelled then."""
+        if iterables:
+            raise TypeError("map takes jobs alone: a box runs programs and calls no function")
+        until = None if timeout is None else time.monotonic() + timeout
+        futures = [self.submit(job) for job in fn]
+
+        def results() -> Iterator[Result]:
+            try:
+                for future in futures:
+                    yield future.result(None if until is None else max(0, until - time.monotonic()))
+            finally:
+                for future in futures:
+                    future.cancel()
+
+        return results()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing more is taken. With `wait` it returns when all runs have ended; `cancel_futures` ends those that run and cancels the

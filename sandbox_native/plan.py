@@ -13,6 +13,9 @@ from typing import Final
 from sandbox_native._native import ffi, lib
 
 INSIDE_UID: Final = 1000
+# 1 and not 0: where kernel.core_pattern is a pipe the kernel starts its helper, as root, for every crash whatever the limit
+# is, but for this value (fs/coredump.c: "RLIMIT_CORE is set to 1, aborting core"). To a file it is as good as 0.
+CORE_BYTES: Final = 1
 _ALIGN: Final = 8
 # Half of what a user has by default (fs.inotify.max_user_instances is 128): the host keeps the rest.
 _INOTIFY_INSTANCES: Final = 64
@@ -120,6 +123,7 @@ class _Encoder:
         header.hostname_at = self._string(plan.hostname)
         header.workspace_at = self._string(plan.workspace)
         header.enter_at = self._string(plan.enter) if plan.enter else 0
+        header.core_bytes = CORE_BYTES
         header.tmp_bytes = plan.tmp_bytes
         header.inotify_instances = 0 if plan.identity.root else _INOTIFY_INSTANCES
         header.size = self.pool_at + len(self.pool)

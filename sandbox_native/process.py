@@ -54,6 +54,12 @@ class Process:
         """
         return self._run.outcome() if self._run.turn(0) else None
 
+    def serve(self) -> bool:
+        """As `poll`, of somebody who does not wait for the end alone: streams that are read go on waiting for their reader. Whether the
+        run is over."""
+        with self._run.box.turns:
+            return self._run.over or self._run.pump(0)
+
     @property
     def over(self) -> bool:
         """Whether the run has ended and its Result is there; looks, and serves nothing."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from sandbox_native.environment import HIDDEN, WORKSPACE, Environment, candidates
 from sandbox_native.errors import STAGES, PolicyError, setup_error
 from sandbox_native.limits import Limits
+from sandbox_native.plan import CORE_BYTES
 from sandbox_native.protection import Guard
 
 # execve refuses more than 6 MiB of strings whatever the stack limit is (fs/exec.c, bprm_set_stack_limits): refused
@@ -257,9 +258,7 @@ class Rlimit:
 def rlimits(limits: Limits, count_processes: bool) -> tuple[Rlimit, ...]:
     """`count_processes`: RLIMIT_NPROC is to do it; it counts init too."""
     chosen = [
-        # 1 and not 0: where kernel.core_pattern is a pipe the kernel starts its helper, as root, for every crash whatever the
-        # limit is, but for this value (fs/coredump.c: "RLIMIT_CORE is set to 1, aborting core"). To a file it is as good as 0.
-        Rlimit("core", 1),
+        Rlimit("core", CORE_BYTES),  # set ahead, from the plan
         Rlimit("nofile", limits.open_files),
         Rlimit("fsize", limits.file_bytes),
         # What the kernel counts for each user, through all user namespaces up to the host's own: without a bound of its own

@@ -5,38 +5,52 @@ Arguments are checked here, before anything is touched; what a run needs of the 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypeVar, Unpack
 
 from sandbox_native import files as collecting
 from sandbox_native import paths
 from sandbox_native import workspace as workspaces
-from sandbox_native.backends.base import Job
+from sandbox_native.aio import AsyncProcess, Starter, start
+from sandbox_native.backends.base import Job, Stats, Upkeep
 from sandbox_native.backends.select import open_backend
+from sandbox_native.batch import Outcome, outcomes
+from sandbox_native.budget import Budget
 from sandbox_native.environment import Environment
-from sandbox_native.errors import ExecError, PolicyError
+from sandbox_native.errors import ExecError, PolicyError, SandboxError
 from sandbox_native.executables import ExecutableResolver
 from sandbox_native.limits import Limits
+from sandbox_native.options import Job as JobSpec
+from sandbox_native.options import RunOptions
 from sandbox_native.policy import Policy
 from sandbox_native.process import Process
 from sandbox_native.request import Argument, Encoder, words_of
 from sandbox_native.result import Result
 from sandbox_native.stdin import NOTHING, Input, open_source
+from sandbox_native.supervisor import Supervisor, Task
 
-_Value = TypeVar("_Value", Policy, Limits)
+_Value = TypeVar("_Value", Policy, Limits, Budget)
 _STRICT: Final = Policy.strict()
 _DEFAULT: Final = Limits()
+_NO_BUDGET: Final = Budget()
+_MOST_PREPARED: Final = 1024
+_MOST_IDLE_SECONDS: Final = 86_400
 
 
 class Sandbox:
     """Keeps a launcher that stamps out boxes for one policy. Safe in threads; a context manager.
 
-    `limits` are those of runs that bring none. `cgroup` names the directory of an empty, delegated control group (v2)
-    to use instead of the host's own.
+    - `limits`: those of runs that bring none.
+    - `cgroup`: the directory of an empty, delegated control group (v2) to use instead of the host's own.
+    - `prepared`: how many boxes stand ready at any time; a run then only starts its program in one. Two always do, once they were used.
+      Boxes above that number end when nobody wanted them for `idle_seconds`. `stats` tells how many runs found one ready.
+    - `pinned`: each run gets one core, the one with the fewest runs of ours, for stable timing.
+    - `budget`: what the runs of this and other Sandboxes may have together; a run waits until there is room.
 
     Making one starts the launcher: `UnsupportedError` when this machine cannot reach the policy's `minimum_rung`,
     `PolicyError` when a path of the policy is not there, `SetupError` when a step failed. After a fork the child's copy makes a
@@ -44,13 +58,23 @@ class Sandbox:
     """
 
     def __init__(
-        self, policy: Policy | None = None, limits: Limits | None = None, *, cgroup: str | os.PathLike[str] | None = None
+        self,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        *,
+        cgroup: str | os.PathLike[str] | None = None,
+        prepared: int = 0,
+        idle_seconds: float = 60.0,
+        pinned: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         self._policy = checked_policy(policy)
+        self._budget = _checked("budget", budget, Budget, _NO_BUDGET)
+        self._starters: weakref.WeakKeyDictionary[object, Starter] = weakref.WeakKeyDictionary()  # by event loop
         self._limits = _checked("limits", limits, Limits, _DEFAULT)
         self._closed = False
         group = None if cgroup is None else paths.absolute("cgroup", cgroup)
-        self._backend = open_backend(self._policy, self._limits, group)
+        self._backend = open_backend(self._policy, self._limits, group, _upkeep(prepared, idle_seconds, pinned))
         self._encoder = _encoder(self._policy)
         self._finalizer = weakref.finalize(self, self._backend.close)
 
@@ -61,6 +85,10 @@ class Sandbox:
     @property
     def limits(self) -> Limits:
         return self._limits
+
+    def stats(self) -> Stats:
+        """How boxes were kept ready since the launcher was started."""
+        return self._backend.stats()
 
     def run(
         self,
@@ -101,6 +129,17 @@ class Sandbox:
         if stdin is not None:
             job.stdin = open_source(stdin)
         try:
+            if self._budget is _NO_BUDGET:
+                return self._run(job, argv, env, secrets)
+            with self._budget.hold(job.limits):
+                return self._run(job, argv, env, secrets)
+        finally:
+            job.stdin.close()
+
+    def _run(
+        self, job: Job, argv: Sequence[Argument], env: Mapping[str, str] | None, secrets: Mapping[str, str] | None
+    ) -> Result:
+        try:
             return self._backend.run(job)
         except ExecError as error:
             if error.errno != errno.ESTALE or job.stdin.fd >= 0:  # of a descriptor something may have been read already
@@ -109,8 +148,6 @@ class Sandbox:
             self._encoder.forget()
             job.body = self._encoder.body(argv, env, job.cwd or None, job.files, secrets, job.workspace)
             return self._backend.run(job)
-        finally:
-            job.stdin.close()
 
     def spawn(
         self,
@@ -139,6 +176,78 @@ class Sandbox:
         except BaseException:
             source.close()
             raise
+
+    async def run_async(self, argv: Sequence[Argument], **options: Unpack[RunOptions]) -> Result:
+        """As `run`, in an event loop: without a thread, and with one descriptor for the loop to watch. Cancelling it ends the run, and
+        returns when every process of the run is dead and reaped. Any loop that has `add_reader` serves."""
+        options.setdefault("stdin", b"")
+        process = await self.spawn_async(argv, **options)
+        async with process:
+            return await process.wait()
+
+    async def spawn_async(self, argv: Sequence[Argument], **options: Unpack[RunOptions]) -> AsyncProcess:
+        """As `spawn`, in an event loop: `async with` the Process, `async for chunk in process.stdout`. With stdin=None,
+        `process.stdin` is there to write to. The Process belongs to the loop that made it."""
+        return await start(self._starter(), lambda: self.spawn(argv, **options))
+
+    def _starter(self) -> Starter:
+        loop = asyncio.get_running_loop()
+        starter = self._starters.get(loop)
+        if starter is None:
+            starter = self._starters[loop] = Starter(self._backend)
+        return starter
+
+    def map(
+        self,
+        jobs: Iterable[object],
+        *,
+        concurrency: int | None = None,
+        ordered: bool = True,
+        stop_on: Callable[[Outcome], object] | None = None,
+    ) -> Iterator[Outcome]:
+        """Runs many jobs, `concurrency` at once (default: one for each core), and gives their outcomes: a Result each, or the
+        SandboxError that kept a job from having one.
+
+        - `jobs`: an argv, a Job, or a mapping of the options of `run` with `argv`, each. Taken from the iterator as there is room:
+          at most twice `concurrency` ahead of what the caller has got.
+        - `ordered`: in the order of the jobs, else as they end.
+        - `stop_on`: after the first outcome for which this is true nothing more is taken; what runs is ended, and comes as it is.
+
+        One thread serves all of them. KeyboardInterrupt ends what runs and comes through after what is done was given.
+        """
+        places = _concurrency(concurrency)
+        supervisor = self.supervisor(places)
+        return outcomes(supervisor, map(self._task, jobs), concurrency=places, ordered=ordered, stop_on=stop_on)
+
+    def _task(self, spec: object) -> Task | SandboxError:
+        try:
+            return self.task(spec)
+        except SandboxError as error:
+            return error
+
+    def run_many(self, jobs: Iterable[object], *, concurrency: int | None = None) -> list[Outcome]:
+        """As `map`, to the end: the outcomes in the order of the jobs."""
+        return list(self.map(jobs, concurrency=concurrency))
+
+    def supervisor(self, places: int | None = None) -> Supervisor:
+        """What `map` and SandboxExecutor run their jobs with."""
+        budget = None if self._budget is _NO_BUDGET else self._budget
+        return Supervisor(self._backend, _concurrency(places), budget)
+
+    def task(self, spec: object) -> Task:
+        """A job as the supervisor takes it."""
+        job = JobSpec.of(spec)
+        given = job.options()
+        stdin = given.pop("stdin")
+        argv = words_of(job.argv)
+        names = ("limits", "env", "secrets", "cwd", "workspace", "files", "collect", "merge_stderr", "commit")
+        made = self._job(argv, *(given[name] for name in names))
+
+        def renew() -> None:
+            self._encoder.forget()
+            made.body = self._encoder.body(argv, job.env, made.cwd or None, made.files, job.secrets, made.workspace)
+
+        return Task(made, stdin, renew)
 
     def _job(
         self,
@@ -178,11 +287,35 @@ class Sandbox:
         self._closed = True
         self._finalizer()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _upkeep(prepared: int, idle_seconds: float, pinned: bool) -> Upkeep:
+    if isinstance(prepared, bool) or not isinstance(prepared, int) or not 0 <= prepared <= _MOST_PREPARED:
+        raise PolicyError("not a number of boxes", field="prepared", value=prepared, remedy=f"give 0 to {_MOST_PREPARED}")
+    if not isinstance(idle_seconds, (int, float)) or not 1 <= idle_seconds <= _MOST_IDLE_SECONDS:
+        raise PolicyError("not a time", field="idle_seconds", value=idle_seconds, remedy=f"give 1 to {_MOST_IDLE_SECONDS} seconds")
+    return Upkeep(prepared=prepared, idle_seconds=float(idle_seconds), pinned=bool(pinned))
+
+
+def _concurrency(wanted: int | None) -> int:
+    if wanted is None:
+        return os.cpu_count() or 1
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or not 1 <= wanted <= _MOST_PREPARED:
+        raise PolicyError("not a number of runs", field="concurrency", value=wanted, remedy=f"give 1 to {_MOST_PREPARED}")
+    return wanted
 
 
 def _encoder(policy: Policy) -> Encoder:

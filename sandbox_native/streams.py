@@ -72,6 +72,15 @@ class Writer(_Stream):
                     raise BrokenPipeError("the run is over")
         return size
 
+    def write_nowait(self, data: Data) -> int:
+        """How many bytes the guest's pipe took without waiting. Errors as of `write`."""
+        if self.closed:
+            raise ValueError("stdin is closed")
+        with self._box.turns:
+            if self._run.over:
+                raise BrokenPipeError("the run is over")
+            return self._box.write(memoryview(data).cast("B"))
+
     def writelines(self, lines: Iterable[Data]) -> None:
         """As `write`, one after the other; adds no line ends."""
         for line in lines:
@@ -146,6 +155,10 @@ class Reader(_Stream):
     def close(self) -> None:
         """Nobody reads on: what comes now is captured up to the bound, and is in the Result. Harmless when repeated."""
         super().close()
+        self.stop()
+
+    def stop(self) -> None:
+        """As `close`, until the next read."""
         self._run.stops_reading(self._output)
 
     def _take(self, size: int, timeout_ms: int, line: bool = False) -> bytes | None:

@@ -6,40 +6,31 @@ with a result; it ends with `close`.
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, Protocol
+from typing import Final
 
-from sandbox_native.backends.base import Backend, Box, Job
+from sandbox_native.backends.base import Backend, Box, Crowd, Job
 from sandbox_native.budget import Budget, Claim
-from sandbox_native.errors import SandboxError, SetupError
+from sandbox_native.errors import ExecError, SandboxError, SetupError
 from sandbox_native.result import Result
-from sandbox_native.stdin import Input, open_source
+from sandbox_native.stdin import NOTHING, Input, open_source
 
 _ROUND_MS: Final = 1000
-
-
-class Crowd(Protocol):
-    """What a backend has for it; see backends/crowd.py."""
-
-    @property
-    def has_room(self) -> bool: ...
-    def add(self, box: Box) -> int: ...
-    def remove(self, place: int) -> None: ...
-    def wait(self, timeout_ms: int) -> list[int]: ...
-    def wake(self) -> None: ...
-    def calm(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class Task:
     """One job on its way. `future` gets its Result, or the error of ours that kept it from having one."""
 
-    __slots__ = ("box", "claim", "future", "granted", "job", "stdin")
+    __slots__ = ("box", "claim", "future", "granted", "job", "renew", "stdin")
 
-    def __init__(self, job: Job, stdin: Input) -> None:
+    def __init__(self, job: Job, stdin: Input, renew: Callable[[], None]) -> None:
+        """`renew` looks for the job's program anew, once, when it was replaced between the host's look at it and the box's."""
         self.job, self.stdin = job, stdin
+        self.renew: Callable[[], None] | None = renew
         self.future: Future[Result] = Future()
         self.box: Box | None = None
         self.claim: Claim | None = None
@@ -161,7 +152,8 @@ class Supervisor:
 
     def _start(self, task: Task) -> None:
         try:
-            task.job.stdin = open_source(task.stdin)
+            if task.job.stdin is NOTHING:
+                task.job.stdin = open_source(task.stdin)
             task.box = self._backend.start(task.job)
             self._running[self._crowd.add(task.box)] = task
         except SandboxError as error:  # of this job alone
@@ -176,7 +168,19 @@ class Supervisor:
             result: Result | SandboxError = task.box.result()
         except SandboxError as error:
             result = error
-        self._settle(task, result)
+        if self._stale(task, result):
+            task.box.close()
+            self._start(task)
+        else:
+            self._settle(task, result)
+
+    @staticmethod
+    def _stale(task: Task, outcome: Result | SandboxError) -> bool:
+        if not isinstance(outcome, ExecError) or outcome.errno != errno.ESTALE or task.job.stdin.fd >= 0 or task.renew is None:
+            return False
+        renew, task.renew = task.renew, None
+        renew()
+        return True
 
     def _settle(self, task: Task, outcome: Result | SandboxError) -> None:
         try:

@@ -5,6 +5,7 @@
 enum sn_plan_flag {
 	SN_PLAN_ROOT = 1,        /* the launcher has the host's root: build with it, then become box_uid */
 	SN_PLAN_PROBE = 4,       /* no template: answer with the probes' records and end */
+	SN_PLAN_WARM = 16,       /* an interpreter is started in the root, and guests are clones of it */
 	SN_PLAN_BARE = 8,        /* rung landlock: no namespace, no root of its own; no template or box operations */
 };
 
@@ -78,6 +79,9 @@ struct sn_plan {
 	uint32_t hostname_at;
 	uint32_t workspace_at; /* where a host workspace is attached, and what a private one is */
 	uint32_t enter_at; /* v2: the cgroup.procs file that the template enters once, so that init is not in a slot's leaf */
+	uint32_t warm_at, warm_argc, warm_envc; /* uint32_t offsets of strings: argv and environment of the interpreter */
+	uint32_t reserved;
+	uint64_t core_bytes; /* RLIMIT_CORE, which the filter keeps a guest from changing */
 	uint64_t tmp_bytes; /* default size of SN_OP_SIZED mounts */
 	uint32_t inotify_instances; /* of all boxes together, where they are the caller's own user; 0: as the kernel has it */
 	uint32_t changes_at; /* the directory in which a box keeps overlays' changes until it is unmounted again: the run's own mount, or a

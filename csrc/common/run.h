@@ -40,11 +40,11 @@ struct sn_request {
 	/* the body, in this order: cwd; candidates (paths tried for execve); argv; env; file records; guard records */
 	uint32_t candidates, argc, envc, files;
 	uint32_t guards;
-	uint32_t reserved;
+	uint32_t core; /* pins the guest to this core: its number and 1; 0: not */
 	uint64_t exec_device, exec_inode; /* of the first candidate, what the host resolved; both 0: not compared */
 };
 
-/* Descriptors that follow stdin, stdout, stderr, in this order: body, workspace, upper, supervisor's socket. */
+/* Descriptors, in this order: the channel, stdin, stdout, stderr; then what there is of: body, workspace, upper, supervisor's socket. */
 
 struct sn_file { /* 8-byte aligned within the body, followed by the name with its NUL, then the data */
 	uint64_t size; /* of data */
@@ -116,6 +116,7 @@ enum sn_held { /* bits: what init and the guest's start really did */
 	SN_HELD_GUARDS = 16777216,    /* every guard of the request is in place */
 	SN_HELD_SUBREAPER = 33554432, /* no pid namespace: init is the subreaper of the tree */
 	SN_HELD_EXPLAIN = 67108864,   /* the filter asks the supervisor */
+	SN_HELD_PARKED = 134217728,   /* the guest was waiting before the request came */
 };
 
 struct sn_report {

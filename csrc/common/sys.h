@@ -51,6 +51,50 @@ static inline long sys_call6(long number, long a, long b, long c, long d, long e
 #endif
 }
 
+/* A system call that makes a process on another stack: the new one, in which it answers 0, calls fn(argument) and must not return. */
+static inline long sys_call_then(long number, long a, long b, long c, long d, long e, void (*fn)(void *), void *argument)
+{
+#if defined(__x86_64__)
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register void *r12 __asm__("r12") = argument;
+	register void (*r13)(void *) __asm__("r13") = fn;
+	long result;
+	__asm__ volatile("syscall\n\t"
+			 "test %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "xor %%ebp, %%ebp\n\t"
+			 "mov %%r12, %%rdi\n\t"
+			 "call *%%r13\n\t"
+			 "ud2\n"
+			 "1:"
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r12), "r"(r13)
+			 : "rcx", "r11", "memory");
+	return result;
+#else
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register void *x19 __asm__("x19") = argument;
+	register void (*x20)(void *) __asm__("x20") = fn;
+	__asm__ volatile("svc 0\n\t"
+			 "cbnz x0, 1f\n\t"
+			 "mov x29, xzr\n\t"
+			 "mov x0, x19\n\t"
+			 "blr x20\n\t"
+			 "brk 1\n"
+			 "1:"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x19), "r"(x20)
+			 : "memory");
+	return x0;
+#endif
+}
+
 #define SYS_ARGS(a, b, c, d, e, f, ...) (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f)
 #define sys(number, ...) sys_call6((number), SYS_ARGS(__VA_ARGS__ __VA_OPT__(, ) 0, 0, 0, 0, 0, 0))
 
@@ -105,6 +149,32 @@ static inline __attribute__((always_inline)) long sys_clone(uint64_t flags, int 
 	long pid = sys(NR_clone3, &args, sizeof args);
 	if (is_absent(pid) && cgroup < 0)
 		pid = sys(SYS_clone, (flags | (pidfd ? CLONE_PIDFD : 0) | (uint64_t)exit_signal), 0, pidfd);
+	return pid;
+}
+
+/* clone3, or clone, of a child that shares the caller's memory and begins in fn(argument) on a stack of its own: pid or -errno. The kernel
+ * sets *gone to 0, and wakes who waits on it, when the child executes a program or ends. fn does not return. */
+static inline long sys_clone_call(uint64_t flags, int exit_signal, int cgroup, void *stack, size_t size, uint32_t *gone,
+				  void (*fn)(void *), void *argument)
+{
+	struct clone_args args = {
+		.flags = flags | CLONE_CHILD_CLEARTID | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
+		.child_tid = (uint64_t)(uintptr_t)gone,
+		.exit_signal = (uint64_t)exit_signal,
+		.stack = (uint64_t)(uintptr_t)stack,
+		.stack_size = size,
+		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
+	};
+	long pid = sys_call_then(NR_clone3, (long)&args, sizeof args, 0, 0, 0, fn, argument);
+	if (is_absent(pid) && cgroup < 0) {
+		long top = (long)stack + (long)size;
+#if defined(__x86_64__)
+		long tid = (long)gone, tls = 0;
+#else
+		long tid = 0, tls = (long)gone; /* the last two arguments change places */
+#endif
+		pid = sys_call_then(SYS_clone, (long)(flags | CLONE_CHILD_CLEARTID | (uint64_t)exit_signal), top, 0, tid, tls, fn, argument);
+	}
 	return pid;
 }
 

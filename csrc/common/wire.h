@@ -7,8 +7,8 @@
  *
  *   host --START{plan}--> launcher          once for each plan; the launcher forks the template from it
  *   host --SLOT{gauges}--> template         the template forks a slot; the slot answers READY or FAILURE
- *   host --BOX{channel}--> init             on the slot's socket; init answers STARTED{pidfd} up the channel
- *   host --struct sn_request--> init        down the channel, with the guest's descriptors
+ *   host --struct sn_request--> guest       on the slot's socket, to whom init keeps parked, with the channel and the guest's
+ *                                           descriptors; STARTED{init's pidfd} goes up the channel
  *   init --struct sn_report--> host         up the channel, once
  *   host --BIND{path}--> launcher           a detached mount of a host directory comes back
  *   host --EXPLAIN{socket, memfd}--> launcher   a supervisor for one run's refused calls is forked; its pidfd comes back
@@ -55,6 +55,7 @@ enum sn_stage {
 	SN_STAGE_LANDLOCK = 25,  /* item is the path of the rule, or the call */
 	SN_STAGE_OVERLAY = 26,   /* item is where it is mounted */
 	SN_STAGE_GUARD = 27,     /* item is the protected path */
+	SN_STAGE_WARM = 29,      /* the interpreter that is cloned; item is what it said */
 	SN_STAGE_EXPLAIN = 28,   /* the supervisor of refused calls */
 };
 
@@ -69,7 +70,6 @@ struct sn_failure {
 enum sn_verb {
 	SN_START = 1, /* fds: plan memfd, template control socket */
 	SN_SLOT = 2,  /* fds: slot control socket, then one for each gauge */
-	SN_BOX = 3,   /* fds: the box's channel */
 	SN_BIND = 4,  /* path; answered with a detached mount */
 	SN_EXPLAIN = 5, /* fds: socket to init, memfd of a struct sn_denials; answered with the supervisor's pidfd */
 };
@@ -94,7 +94,7 @@ enum sn_gauge {
 struct sn_control {
 	uint32_t version;
 	uint32_t verb;
-	uint32_t flags;    /* SN_BIND: enum sn_op_flag */
+	uint32_t flags;    /* SN_BIND: enum sn_op_flag; SN_SLOT: seconds without a request after which it ends, 0: never */
 	uint32_t gauges;   /* SN_SLOT: how many */
 	uint32_t gauge[SN_MAX_GAUGES];
 	uint64_t device, inode; /* SN_BIND: what the host validated */

@@ -1,8 +1,7 @@
 /* One box from the host's side: its descriptors, its start and its end. Called by backends/box.py; pump.c does what is between.
  *
- * The order of sn_box_start: BOX goes to the slot first, so that the slot clones init on another core while the
- * pipes are made here; the request, with the guest's ends of the pipes, follows on the channel. What fails
- * after BOX closes the channel, and init ends for want of a request.
+ * A run is one message on the slot's socket: the request with the channel and the guest's ends of the pipes. Who waits there for
+ * it is the guest-to-be that init keeps parked.
  *
  * Calls on one box are serialised by the caller, except sn_box_end(): it may come from any thread while another is in
  * sn_box_wait(). For its sake channel and pidfd stay open until sn_box_close().
@@ -21,7 +20,6 @@ enum {
 	SEND_MS = 1000,
 	STARTED_MS = 1000, /* at close: for the slot to tell init's pidfd */
 	END_MS = 2000,     /* at close: for the kernel to end a box after SIGKILL */
-	BOX_MESSAGE_BYTES = 16, /* of struct sn_control: the rest is for other verbs */
 };
 
 #ifndef MFD_NOEXEC_SEAL
@@ -29,13 +27,14 @@ enum {
 #endif
 
 struct guest_fds { /* what goes with the request; standard output and error may be one */
-	int in, out, err, body;
+	int channel, in, out, err, body;
 };
 
 static void guest_fds_close(struct guest_fds *guest)
 {
 	if (guest->err != guest->out)
 		fd_close(&guest->err);
+	fd_close(&guest->channel);
 	fd_close(&guest->in);
 	fd_close(&guest->out);
 	fd_close(&guest->body);
@@ -117,22 +116,14 @@ static int open_stdio(struct sn_box *box, struct guest_fds *guest, struct sn_fai
 	return 0;
 }
 
-/* The channel, its other end sent to the slot. */
-static int send_box(struct sn_box *box, struct sn_process *slot, struct sn_failure *why)
+static int open_channel(struct sn_box *box, int *theirs, struct sn_failure *why)
 {
-	struct sn_control message = {.version = SN_WIRE_VERSION, .verb = SN_BOX};
-	const struct iovec part = {.iov_base = &message, .iov_len = BOX_MESSAGE_BYTES};
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return failed(why, SN_STAGE_CHANNEL, errno, "box");
 	box->channel = pair[0];
-	owned_fd theirs = pair[1];
-	int error = slot->control < 0 ? -EPIPE : message_send(slot->control, &part, 1, (const int[]){theirs}, 1, SEND_MS);
-	if (error == -EPIPE || error == -ECONNRESET)
-		return failed(why, SN_STAGE_LOST, -error, "slot");
-	if (error)
-		return failed(why, SN_STAGE_CHANNEL, -error, "slot");
-	error = box_watch(box, box->channel, EPOLLIN, TAG_CHANNEL);
+	*theirs = pair[1];
+	int error = box_watch(box, box->channel, EPOLLIN, TAG_CHANNEL);
 	return error ? failed(why, SN_STAGE_CHANNEL, -error, "box") : 0;
 }
 
@@ -157,7 +148,7 @@ static int body_file(const uint8_t *body, uint64_t size)
 }
 
 /* One message: the header, the body where it is short enough, and the descriptors in the order that run.h gives. */
-static int send_request(struct sn_box *box, struct sn_request *header, const uint8_t *body, struct guest_fds *guest,
+static int send_request(struct sn_process *slot, struct sn_request *header, const uint8_t *body, struct guest_fds *guest,
 			const struct sn_given *given)
 {
 	struct iovec parts[2] = {
@@ -165,8 +156,8 @@ static int send_request(struct sn_box *box, struct sn_request *header, const uin
 		{.iov_base = (void *)(uintptr_t)body, .iov_len = header->body_bytes},
 	};
 	const int more[] = {given->workspace, given->upper, given->explain};
-	int fds[7] = {guest->in, guest->out, guest->err};
-	unsigned count = 3;
+	int fds[8] = {guest->channel, guest->in, guest->out, guest->err};
+	unsigned count = 4;
 	if (header->flags & SN_REQUEST_BODY_FD) {
 		guest->body = body_file(body, header->body_bytes);
 		if (guest->body < 0)
@@ -176,19 +167,19 @@ static int send_request(struct sn_box *box, struct sn_request *header, const uin
 	for (unsigned i = 0; i < sizeof more / sizeof *more; i++)
 		if (more[i] >= 0)
 			fds[count++] = more[i];
-	return message_send(box->channel, parts, header->flags & SN_REQUEST_BODY_FD ? 1 : 2, fds, count, SEND_MS);
+	return message_send(slot->control, parts, header->flags & SN_REQUEST_BODY_FD ? 1 : 2, fds, count, SEND_MS);
 }
 
 static int start(struct sn_box *box, struct sn_process *slot, const struct sn_request *request, const uint8_t *body,
 		 const struct sn_given *given, struct sn_failure *why)
 {
-	__attribute__((cleanup(guest_fds_close))) struct guest_fds guest = {-1, -1, -1, -1};
+	__attribute__((cleanup(guest_fds_close))) struct guest_fds guest = {-1, -1, -1, -1, -1};
 	struct sn_request header = *request;
 
 	box->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (box->epoll < 0)
 		return failed(why, SN_STAGE_CHANNEL, errno, "epoll");
-	int error = send_box(box, slot, why);
+	int error = open_channel(box, &guest.channel, why);
 	if (!error)
 		error = open_stdio(box, &guest, why);
 	if (error)
@@ -198,13 +189,13 @@ static int start(struct sn_box *box, struct sn_process *slot, const struct sn_re
 	header.flags |= given->upper >= 0 ? SN_REQUEST_UPPER : 0;
 	header.flags |= given->explain >= 0 ? SN_REQUEST_EXPLAIN : 0;
 	header.flags |= header.body_bytes > SN_INLINE_BYTES ? SN_REQUEST_BODY_FD : 0;
-	error = send_request(box, &header, body, &guest, given);
+	error = send_request(slot, &header, body, &guest, given);
 	if (error == -EMSGSIZE && !(header.flags & SN_REQUEST_BODY_FD)) { /* a machine with small socket buffers */
 		header.flags |= SN_REQUEST_BODY_FD;
-		error = send_request(box, &header, body, &guest, given);
+		error = send_request(slot, &header, body, &guest, given);
 	}
-	if (error == -EPIPE)
-		return 0; /* the slot gave up first: its report is in the channel */
+	if (error == -EPIPE || error == -ECONNRESET || error == -EBADF)
+		return failed(why, SN_STAGE_LOST, EPIPE, "slot");
 	return error ? failed(why, SN_STAGE_CHANNEL, -error, "request") : 0;
 }
 

@@ -78,16 +78,16 @@ long channel_receive(int fd, void *data, size_t size, void *more, size_t more_si
 	return got;
 }
 
-/* The next box's channel from a slot's socket, or -1 when the host has closed it. */
+/* The channel of the next request on a slot's socket, for who can only refuse it; -1 when the host has closed the socket. */
 int channel_for_box(int control)
 {
 	for (;;) {
-		struct sn_control message;
+		uint32_t version;
 		int channel;
 		unsigned count = 1;
-		if (channel_receive(control, &message, sizeof message, NULL, 0, &channel, &count) <= 0)
+		if (channel_receive(control, &version, sizeof version, NULL, 0, &channel, &count) <= 0)
 			return -1;
-		if (count == 1 && message.verb == SN_BOX)
+		if (count == 1)
 			return channel;
 	}
 }

@@ -1,33 +1,46 @@
-/* From the clone to execve. The child shares init's memory and descriptor table and init sleeps until execve, so:
- * raw system calls only, no allocation, no lock, nothing of init's is changed but *guest.
+/* From the clone to execve. Init keeps the guest-to-be parked: it has given up what it can without knowing the request, and waits for that
+ * on the slot's socket, so that a run only has to wake one process. It shares init's memory and descriptor table until execve, so:
+ * raw system calls only, no allocation, no lock, nothing of init's is changed but *guest and its request. What takes privileges (mounts)
+ * it asks init for.
  *
- * The order matters: limits and the cgroup namespace while there are capabilities; the filter once nothing privileged
- * is left to do; the descriptors after the filter, because its listener arrives in the table that init shares.
+ * The order matters: the cgroup namespace while there are capabilities; the filter once nothing privileged is left to do; the descriptors
+ * after the filter, because its listener arrives in the table that init shares. Where refused calls are explained, the filter
+ * needs the supervisor that comes with the request.
  */
 
 #include "launcher.h"
 
+#include <linux/futex.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum { STACK_BYTES = 65536, LOOK_NS = 100000000 };
 
 static int session(struct guest *guest)
 {
 	long result = sys(SYS_setsid);
 	if (result < 0)
 		return fail(&guest->why, SN_STAGE_SESSION, result, "setsid");
-	result = sys(SYS_chdir, guest->request->cwd);
-	if (result < 0)
-		return fail(&guest->why, SN_STAGE_CWD, result, guest->request->cwd);
 	guest->held |= SN_HELD_SESSION;
 	return 0;
+}
+
+static int working_directory(struct guest *guest)
+{
+	long result = sys(SYS_chdir, guest->request->cwd);
+	return result < 0 ? fail(&guest->why, SN_STAGE_CWD, result, guest->request->cwd) : 0;
 }
 
 /* A CPU quota on v1 is a group of the guest's own: with init in it, 64 spinning threads would keep init from seeing the deadline. The
  * move waits 5 to 12 ms for the kernel, in the runs that ask for a quota only. */
 static int cpu_group(struct guest *guest)
 {
-	long wrote = guest->cpu_group < 0 ? 0 : sys(SYS_write, guest->cpu_group, "0", 1);
+	bool asked = guest->request->head.flags & SN_REQUEST_CPU_GROUP;
+	long wrote = asked ? sys(SYS_write, guest->gauges->fd[SN_GAUGE_CPU_GROUP], "0", 1) : 0;
 	return wrote < 0 ? fail(&guest->why, SN_STAGE_CGROUP, wrote, "cpu group") : 0;
 }
 
@@ -63,6 +76,19 @@ static int descriptors(struct guest *guest)
 		return fail(&guest->why, SN_STAGE_STDIO, result, "close_range");
 	guest->held |= SN_HELD_FDS;
 	return 0;
+}
+
+static int pin(struct guest *guest)
+{
+	enum { CORES = 8192, BITS = 8 * sizeof(long) };
+	unsigned long mask[CORES / BITS] = {0};
+	uint32_t core = guest->request->head.core;
+	if (!core)
+		return 0;
+	if (core <= CORES)
+		mask[(core - 1) / BITS] = 1UL << (core - 1) % BITS;
+	long result = sys(SYS_sched_setaffinity, 0, sizeof mask, mask);
+	return result < 0 ? fail(&guest->why, SN_STAGE_SESSION, result, "pinned core") : 0;
 }
 
 static int signals(struct guest *guest)
@@ -106,26 +132,128 @@ static int execute(struct guest *guest)
 	return fail(&guest->why, SN_STAGE_EXEC, worst, which);
 }
 
-static __attribute__((noreturn, noinline)) void guest_main(struct guest *guest)
+static int install_filter(struct guest *guest, bool parked)
 {
-	if (session(guest) || same_program(guest) || cpu_group(guest) || cgroup_namespace(guest) ||
-	    limits_apply(&guest->request->head, false, &guest->rlimits_kept, &guest->held, &guest->why) ||
-	    creds_drop(&guest->held, &guest->why) || landlock_enter(guest->plan, &guest->held, &guest->why) ||
-	    seccomp_install(guest->plan, guest->request->supervisor, &guest->listener, &guest->held, &guest->why) || descriptors(guest) ||
-	    limits_apply(&guest->request->head, true, &guest->rlimits_kept, &guest->held, &guest->why) ||
-	    signals(guest) || execute(guest))
-		sys(SYS_exit_group, 127);
+	if (parked == !!guest->plan->head->explain_count)
+		return 0;
+	int supervisor = parked ? -1 : guest->request->supervisor;
+	return seccomp_install(guest->plan, supervisor, &guest->listener, &guest->held, &guest->why);
+}
+
+/* Of a child that is not reaped yet. */
+static bool has_ended(long pid)
+{
+	siginfo_t info = {0};
+	return pid > 0 && !sys(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT, NULL) && info.si_pid == pid;
+}
+
+/* Where memory is not shared the kernel tells nobody of the other's end: init looks now and then. */
+uint32_t guest_await(struct guest *guest, uint32_t turn)
+{
+	uint32_t now;
+	struct timespec pause = {.tv_nsec = LOOK_NS};
+	bool warm = plan_warm(guest->plan);
+	while ((now = __atomic_load_n(&guest->turn, __ATOMIC_ACQUIRE)) == turn) {
+		long result = sys(SYS_futex, &guest->turn, FUTEX_WAIT, turn, warm ? &pause : NULL);
+		if (result == -ETIMEDOUT && has_ended(guest->pid))
+			return GUEST_GONE;
+	}
+	return now;
+}
+
+void guest_give_turn(struct guest *guest, uint32_t from, uint32_t to)
+{
+	/* Not over what the kernel wrote when the other ended. */
+	if (__atomic_compare_exchange_n(&guest->turn, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		sys(SYS_futex, &guest->turn, FUTEX_WAKE, 1);
+}
+
+static int prepare(struct guest *guest)
+{
+	return session(guest) || cgroup_namespace(guest) || creds_drop(&guest->held, &guest->why) || install_filter(guest, true) ? -1 : 0;
+}
+
+/* The box is ours now: the host gets a pidfd of init, and what holds so far. */
+static void say_started(const struct guest *guest)
+{
+	struct sn_report started = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_STARTED, .held = guest->held};
+	channel_report(guest->request->channel, &started, guest->pidfd);
+}
+
+/* What the run brings that is not parked with the box. */
+static int fill(struct guest *guest)
+{
+	const struct sn_request *head = &guest->request->head;
+	const struct plan *plan = guest->plan;
+	if (head->tmp_bytes != plan->head->tmp_bytes || guest->request->workspace >= 0 || head->guards || plan->head->changes_at ||
+	    head->flags & SN_REQUEST_CHANGES) {
+		guest_give_turn(guest, GUEST_WAITS, GUEST_ASKS);
+		guest_await(guest, GUEST_ASKS);
+		return guest->why.stage ? -1 : 0;
+	}
+	return request_place_files(plan, guest->request, &guest->why);
+}
+
+/* Instead of execve, of a clone of an interpreter: memory is not shared, and the program is there. */
+static int go_on(struct guest *guest)
+{
+	warm_return(guest);
+	return -1;
+}
+
+static int go(struct guest *guest)
+{
+	bool warm = plan_warm(guest->plan);
+	cgroup_begin(guest->gauges);
+	guest->started_ns = clock_ns(CLOCK_MONOTONIC);
+	return (!warm && same_program(guest)) || working_directory(guest) || cpu_group(guest) ||
+			       landlock_enter(guest->plan, &guest->held, &guest->why) || install_filter(guest, false) ||
+			       descriptors(guest) ||
+			       limits_apply(&guest->request->head, guest->core_kept, &guest->rlimits_kept, &guest->held, &guest->why) ||
+			       pin(guest) || signals(guest) || (warm ? go_on(guest) : execute(guest))
+		       ? -1
+		       : 0;
+}
+
+/* Nobody has asked yet: the figure that tells how well boxes are kept ready. */
+static bool is_early(const struct guest *guest)
+{
+	struct pollfd socket = {.fd = guest->control, .events = POLLIN};
+	struct timespec none = {0};
+	return sys(SYS_ppoll, &socket, 1, &none, NULL, 8) == 0;
+}
+
+static __attribute__((noreturn)) void guest_main(void *argument)
+{
+	struct guest *guest = argument;
+	if (!prepare(guest)) {
+		guest_give_turn(guest, GUEST_PREPARES, GUEST_PARKED);
+		guest_await(guest, GUEST_PARKED);
+		guest->held |= is_early(guest) ? SN_HELD_PARKED : 0;
+		guest->called = request_receive(guest->control, guest->request, &guest->why);
+		if (guest->called && !guest->why.stage) {
+			say_started(guest);
+			if (!fill(guest))
+				go(guest);
+		}
+	}
+	sys(SYS_exit_group, 127);
 	__builtin_unreachable();
 }
 
-int __attribute__((noinline)) guest_start(struct guest *guest, int cgroup)
+int guest_park(struct guest *guest, int cgroup)
 {
-	long pid = sys_clone(CLONE_VM | CLONE_VFORK | CLONE_FILES, NULL, SIGCHLD, cgroup);
-	if (pid == 0)
-		guest_main(guest);
-	guest->pid = pid;
-	if (pid < 0)
-		return cgroup >= 0 ? fail(&guest->why, SN_STAGE_CGROUP, pid, "clone3 into the control group")
-				   : fail(&guest->why, SN_STAGE_CLONE, pid, "guest");
-	return guest->why.stage ? -1 : 0;
+	static _Alignas(16) char stack[STACK_BYTES];
+	guest->turn = GUEST_PREPARES;
+	if (plan_warm(guest->plan)) {
+		guest->pid = sys_clone(CLONE_FILES, NULL, SIGCHLD, cgroup);
+		if (guest->pid == 0)
+			guest_main(guest);
+	} else {
+		guest->pid = sys_clone_call(CLONE_VM | CLONE_FILES, SIGCHLD, cgroup, stack, sizeof stack, &guest->turn, guest_main, guest);
+	}
+	if (guest->pid < 0)
+		return cgroup >= 0 ? fail(&guest->why, SN_STAGE_CGROUP, guest->pid, "clone3 into the control group")
+				   : fail(&guest->why, SN_STAGE_CLONE, guest->pid, "guest");
+	return 0;
 }

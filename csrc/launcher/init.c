@@ -8,6 +8,7 @@
 #include "launcher.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -36,6 +37,12 @@ static int box_enter(struct plan *plan, uint32_t *held, struct sn_failure *why)
 		return -1;
 	if (sys(SYS_getuid) != head->inside_uid || sys(SYS_getgid) != head->inside_gid)
 		return fail(why, SN_STAGE_CREDS, EINVAL, "uid in the box");
+	uint64_t print;
+	if (plan_warm(plan)) {
+		if (netns_fresh(&print, why))
+			return -1;
+		*held |= SN_HELD_NET;
+	}
 	*held |= SN_HELD_USER | SN_HELD_MOUNT | SN_HELD_PID | SN_HELD_IPC | SN_HELD_UTS | SN_HELD_ROOT;
 	if (sys(SYS_getgroups, 0, NULL) == 0)
 		*held |= SN_HELD_NO_GROUPS;
@@ -92,72 +99,135 @@ static void fill_usage(const struct watch *watch, struct sn_report *report)
 	report->system_ns = now.system_ns - watch->before.system_ns;
 }
 
-static int run_guest(const struct plan *plan, const struct gauges *gauges, struct request *request, struct watch *watch,
-		     struct sn_report *report)
+/* What the guest may not do itself: it waits meanwhile. */
+static void fill_box(struct guest *guest)
 {
-	struct guest guest = {.plan = plan, .request = request, .listener = -1, .cpu_group = -1, .held = report->held};
-	if (request->head.flags & SN_REQUEST_CPU_GROUP)
-		guest.cpu_group = gauges->fd[SN_GAUGE_CPU_GROUP];
-	if ((watch->signals = child_signals(&report->failure)) < 0)
-		return -1;
-	cgroup_begin(gauges);
-	watch->oom_before = cgroup_oom_kills(gauges);
-	watch->before = cgroup_has_cpu(gauges) ? cgroup_usage(gauges) : (struct usage){0};
-	watch->own_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	watch->started_ns = clock_ns(CLOCK_MONOTONIC);
-	int failed = guest_start(&guest, gauges->fd[SN_GAUGE_GROUP]);
-	report->held = guest.held | (cgroup_has_cpu(gauges) ? SN_HELD_GROUP : 0);
-	report->rlimits_kept = guest.rlimits_kept;
-	for (int i = 0; i < 3; i++)
-		fd_close(&request->stdio[i]);
-	if (failed) {
-		if (guest.pid > 0)
-			sys(SYS_wait4, guest.pid, NULL, __WALL, NULL);
-		report->failure = guest.why;
-		fill_usage(watch, report);
-		return -1;
-	}
-	watch->main_pid = guest.pid;
-	watch->owned = (struct owned){.plan = plan, .directory = {request->workspace, request->upper}};
-	watch->supervised = request->supervisor >= 0;
-	watch->listener = watch->supervised ? request->supervisor : guest.listener;
-	if (!watch_run(watch))
-		sys(SYS_exit_group, 0); /* the host is gone; the kernel ends what is left with us */
-	fill_usage(watch, report);
-	return 0;
+	if (!box_fill(guest->plan, guest->request, &guest->held, &guest->why))
+		landlock_complete(guest->plan, guest->request, &guest->why);
+	guest_give_turn(guest, GUEST_ASKS, GUEST_GOES_ON);
 }
 
-/* The box is ours now: the host gets a pidfd of init, and what holds so far. */
-static void say_started(int channel, const struct sn_report *report)
+/* From the guest's clone to its execve: its first steps, then, parked, whatever figures stood before the run, then its wait for the
+ * request. */
+static int serve_guest(struct guest *guest, struct watch *watch)
 {
-	struct sn_report started = *report;
-	started.kind = SN_REPORT_STARTED;
-	owned_fd self = (int)sys(NR_pidfd_open, sys(SYS_getpid), 0);
-	channel_report(channel, &started, self);
+	const struct gauges *gauges = guest->gauges;
+	if (guest_park(guest, gauges->fd[SN_GAUGE_GROUP]))
+		return -1;
+	uint32_t turn = guest_await(guest, GUEST_PREPARES);
+	while (turn != GUEST_GONE) {
+		if (turn == GUEST_PARKED) {
+			watch->oom_before = cgroup_oom_kills(gauges);
+			watch->before = cgroup_has_cpu(gauges) ? cgroup_usage(gauges) : (struct usage){0};
+			watch->own_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+			guest_give_turn(guest, GUEST_PARKED, GUEST_WAITS);
+			turn = guest_await(guest, GUEST_WAITS);
+		} else if (turn == GUEST_ASKS) {
+			fill_box(guest);
+			turn = guest_await(guest, GUEST_GOES_ON);
+		}
+	}
+	return guest->why.stage ? -1 : 0;
+}
+
+/* The box could not be made, or its guest could not: whoever wants it is told. */
+static void refuse(int control, const struct sn_failure *why)
+{
+	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_FAILED, .failure = *why};
+	owned_fd channel = channel_for_box(control);
+	if (channel < 0)
+		sys(SYS_exit_group, INIT_UNUSED);
+	channel_report(channel, &report, -1);
+	sys(SYS_exit_group, 0);
+}
+
+static void close_given(struct request *request)
+{
+	for (int i = 0; i < 3; i++)
+		fd_close(&request->stdio[i]);
+}
+
+static void send_end(const struct guest *guest, const struct sn_report *report)
+{
+	const struct sn_request *head = &guest->request->head;
+	int workspace = -1;
+	if (report->kind == SN_REPORT_ENDED && head->flags & SN_REQUEST_COLLECT)
+		workspace = (int)sys(SYS_openat, AT_FDCWD, plan_text(guest->plan, guest->plan->head->workspace_at),
+				     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (report->kind == SN_REPORT_ENDED && head->flags & SN_REQUEST_CHANGES)
+		channel_report(guest->request->channel, &(struct sn_report){.version = SN_WIRE_VERSION, .kind = SN_REPORT_CHANGES},
+			       guest->request->changes);
+	channel_report(guest->request->channel, report, workspace);
+}
+
+static void run(struct guest *guest, struct watch *watch)
+{
+	struct sn_report *report = watch->report;
+	struct request *request = guest->request;
+	int failed = serve_guest(guest, watch);
+	if (!guest->called) {
+		if (guest->why.stage)
+			refuse(guest->control, &guest->why);
+		sys(SYS_exit_group, INIT_UNUSED);
+	}
+	sys(SYS_close, guest->control);
+	close_given(request);
+	report->held = guest->held | (cgroup_has_cpu(guest->gauges) ? SN_HELD_GROUP : 0);
+	report->rlimits_kept = guest->rlimits_kept;
+	watch->channel = request->channel;
+	watch->main_pid = guest->pid;
+	watch->started_ns = guest->started_ns;
+	watch->owned = (struct owned){.plan = guest->plan, .directory = {request->workspace, request->upper}};
+	watch->supervised = request->supervisor >= 0;
+	watch->listener = watch->supervised ? request->supervisor : guest->listener;
+	if (failed) {
+		report->kind = SN_REPORT_FAILED;
+		report->failure = guest->why;
+		sys(SYS_wait4, guest->pid, NULL, __WALL, NULL);
+	} else if (!watch_run(watch)) {
+		sys(SYS_exit_group, 0); /* the host is gone; the kernel ends what is left with us */
+	}
+	fill_usage(watch, report);
+	send_end(guest, report);
+	sys(SYS_exit_group, 0);
+}
+
+struct parked {
+	struct guest guest;
+	struct request request;
+};
+
+/* Init's and the guest's: they share all their memory, or (a clone of an interpreter) this. */
+static struct parked *shared_memory(const struct plan *plan, struct sn_failure *why)
+{
+	static struct parked parked;
+	if (!plan_warm(plan))
+		return &parked;
+	long at = sys(SYS_mmap, NULL, sizeof parked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (at < 0 && at > -4096) {
+		fail(why, SN_STAGE_CLONE, at, "shared memory");
+		return NULL;
+	}
+	return (struct parked *)at;
 }
 
 void init_main(struct plan *plan, const struct gauges *gauges, int control, uint32_t held)
 {
-	static struct request request;
-	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_ENDED, .held = held};
-	struct watch watch = {.request = &request.head, .gauges = gauges, .listener = -1, .report = &report, .bare = plan_bare(plan)};
+	struct sn_failure why = {0};
+	struct parked *parked = shared_memory(plan, &why);
+	if (!parked)
+		refuse(control, &why);
+	struct guest *guest = &parked->guest;
+	struct request *request = &parked->request;
+	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_ENDED};
+	struct watch watch = {.request = &request->head, .gauges = gauges, .listener = -1, .report = &report, .bare = plan_bare(plan)};
+	*guest = (struct guest){.plan = plan, .gauges = gauges, .request = request, .control = control, .listener = -1, .held = held};
 	sys(SYS_prctl, PR_SET_TIMERSLACK, 1);
-	int failed = (plan_bare(plan) ? bare_enter : box_enter)(plan, &report.held, &report.failure);
-	watch.channel = channel_for_box(control);
-	if (watch.channel < 0)
-		sys(SYS_exit_group, INIT_UNUSED);
-	sys(SYS_close, control);
-	if (!failed)
-		say_started(watch.channel, &report);
-	if (failed || request_receive(watch.channel, &request, &report.failure) || box_fill(plan, &request, &report.held, &report.failure) ||
-	    landlock_complete(plan, &request, &report.failure) || run_guest(plan, gauges, &request, &watch, &report))
-		report.kind = SN_REPORT_FAILED;
-	int workspace = -1;
-	if (report.kind == SN_REPORT_ENDED && request.head.flags & SN_REQUEST_COLLECT)
-		workspace = (int)sys(SYS_openat, AT_FDCWD, plan_text(plan, plan->head->workspace_at), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (report.kind == SN_REPORT_ENDED && request.head.flags & SN_REQUEST_CHANGES)
-		channel_report(watch.channel, &(struct sn_report){.version = SN_WIRE_VERSION, .kind = SN_REPORT_CHANGES}, request.changes);
-	channel_report(watch.channel, &report, workspace);
-	sys(SYS_exit_group, 0);
+	request->channel = -1;
+	if ((plan_bare(plan) ? bare_enter : box_enter)(plan, &guest->held, &guest->why) || (watch.signals = child_signals(&guest->why)) < 0)
+		refuse(control, &guest->why);
+	guest->pidfd = (int)sys(NR_pidfd_open, sys(SYS_getpid), 0);
+	guest->core_kept = limits_core(plan);
+	run(guest, &watch);
 	__builtin_unreachable();
 }

@@ -10,9 +10,12 @@
 
 #include "../common/sys.h"
 
+struct guest;
+
 struct plan { /* the host's plan as mapped, and what was opened for it */
 	const struct sn_plan *head;
 	const char *base;
+	int fd;       /* that it was read from, -1 once that is closed */
 	int idmap_fd; /* user namespace for SN_OP_IDMAP, -1 until it is needed */
 	int ruleset;  /* init's, of Landlock; -1: none */
 	bool building; /* the template's root: the host's tree is at /old, and flags that cannot be set before attaching are set after */
@@ -28,6 +31,11 @@ static inline const char *plan_text(const struct plan *plan, uint32_t at)
 static inline bool plan_bare(const struct plan *plan)
 {
 	return plan->head->flags & SN_PLAN_BARE;
+}
+
+static inline bool plan_warm(const struct plan *plan)
+{
+	return plan->head->flags & SN_PLAN_WARM;
 }
 
 static inline bool plan_as_root(const struct plan *plan)
@@ -51,6 +59,12 @@ void channel_report(int channel, const struct sn_report *report, int fd);
 
 /* main.c: the launcher's life; template.c, slot.c, init.c: what its copies become */
 int template_main(struct plan *plan, int control, int mapper);
+void template_serve(struct plan *plan, int control);
+/* plan.c */
+int plan_read(int fd, struct plan *plan, struct sn_failure *why);
+/* warm_start.c: the interpreter, in namespaces of its own; warm.c, in it: a slot for each request, and the return in a guest */
+int warm_start(struct plan *plan, int control);
+__attribute__((noreturn)) void warm_return(struct guest *guest);
 __attribute__((noreturn)) void slot_main(struct plan *plan, int control, const struct sn_control *message, const int *fds);
 
 /* userns.c */
@@ -139,24 +153,26 @@ bool owned_serve(const struct owned *owned, int listener, const struct seccomp_n
 /* creds.c, limits.c, seccomp.c: layers that the guest carries */
 int creds_prepare(bool bare, uint32_t *held, struct sn_failure *why);
 int creds_drop(uint32_t *held, struct sn_failure *why);
-int limits_apply(const struct sn_request *request, bool late, uint64_t *kept, uint32_t *held, struct sn_failure *why);
+bool limits_core(const struct plan *plan);
+int limits_apply(const struct sn_request *request, bool core_kept, uint64_t *kept, uint32_t *held, struct sn_failure *why);
 /* supervisor: a socket that the listener goes to, -1: it stays in *listener. */
 int seccomp_install(const struct plan *plan, int supervisor, int *listener, uint32_t *held, struct sn_failure *why);
 long seccomp_read(int listener, bool supervised, const struct owned *owned, struct sn_report *report);
 
 /* request.c: what the host asks for, unpacked in place */
-enum { REQUEST_FDS = 7 };
+enum { REQUEST_FDS = 8 };
 struct request {
 	struct sn_request head;
 	char body[SN_INLINE_BYTES];
 	const char *cwd, **candidates, **argv, **env;
 	const struct sn_file *file_records;
 	const struct sn_guard *guard_records;
-	int stdio[3];
+	int channel, stdio[3];
 	int body_fd, workspace, upper, supervisor;
 	int changes; /* the directory of changes, once it is there */
 };
-int request_receive(int channel, struct request *request, struct sn_failure *why);
+/* false: the slot's socket is closed. With the channel in any case, -1 if there was none; why->stage where the request makes no sense. */
+bool request_receive(int control, struct request *request, struct sn_failure *why);
 const char *request_guard_name(const struct sn_guard *guard);
 const struct sn_guard *request_guard_after(const struct sn_guard *guard);
 int request_place_files(const struct plan *plan, const struct request *request, struct sn_failure *why);
@@ -166,18 +182,28 @@ int landlock_prepare(struct plan *plan, struct sn_failure *why);
 int landlock_complete(struct plan *plan, const struct request *request, struct sn_failure *why);
 int landlock_enter(const struct plan *plan, uint32_t *held, struct sn_failure *why);
 
-/* guest.c: from the clone to execve, in memory shared with init */
+/* guest.c: from the clone to execve, in memory and with a descriptor table shared with init. The two take turns on one word, which the
+ * kernel sets to GUEST_GONE at execve or at the process's end. */
+enum guest_turn { GUEST_GONE = 0, GUEST_PREPARES = 1, GUEST_PARKED = 2, GUEST_WAITS = 3, GUEST_ASKS = 4, GUEST_GOES_ON = 5 };
 struct guest {
-	const struct plan *plan;
-	const struct request *request;
+	struct plan *plan;
+	const struct gauges *gauges;
+	struct request *request;
+	int control; /* the slot's socket */
+	int pidfd;   /* of init */
+	uint32_t turn;
+	bool called; /* there is a request, or was one that made no sense */
+	bool core_kept;
 	long pid;
-	int cpu_group; /* cgroup.procs that the guest writes itself to, -1: none */
 	int listener;
 	uint32_t held;
-	uint64_t rlimits_kept;
+	uint64_t rlimits_kept, started_ns;
 	struct sn_failure why;
 };
-int guest_start(struct guest *guest, int cgroup);
+int guest_park(struct guest *guest, int cgroup);
+/* Until it is the other's turn no more: what that left in guest->turn. */
+uint32_t guest_await(struct guest *guest, uint32_t turn);
+void guest_give_turn(struct guest *guest, uint32_t from, uint32_t to);
 
 /* init.c, watch.c */
 enum { INIT_UNUSED = 2 }; /* init's exit status when the slot's socket was closed before anybody wanted the box */

@@ -14,30 +14,13 @@
 
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 enum { CONTROL = 3 };
-
-static int read_plan(int fd, struct plan *plan, struct sn_failure *why)
-{
-	struct stat file;
-	if (fstat(fd, &file) || (size_t)file.st_size < sizeof *plan->head)
-		return fail(why, SN_STAGE_PLAN, EINVAL, "size");
-	void *base = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-	if (base == MAP_FAILED)
-		return fail(why, SN_STAGE_PLAN, errno, "mmap");
-	plan->base = base;
-	plan->head = base;
-	if (plan->head->version != SN_WIRE_VERSION || plan->head->size != (uint64_t)file.st_size)
-		return fail(why, SN_STAGE_PLAN, EPROTO, "version");
-	return 0;
-}
 
 /* A tree of its own that still hears of the host's later mounts. */
 static int copy_tree(const struct plan *plan, struct sn_failure *why)
@@ -106,9 +89,12 @@ static int start(struct plan *plan, int *template_control, struct sn_failure *wh
 		sys(SYS_exit_group, 0);
 	if (got < 8 || message.version != SN_WIRE_VERSION || message.verb != SN_START || !count)
 		return fail(why, SN_STAGE_PLAN, EPROTO, "start message");
-	if (read_plan(fds[0], plan, why))
+	if (plan_read(fds[0], plan, why))
 		return -1;
-	sys(SYS_close, fds[0]);
+	if (plan_warm(plan))
+		plan->fd = fds[0];
+	else
+		sys(SYS_close, fds[0]);
 	if (plan->head->flags & SN_PLAN_PROBE) {
 		struct sn_probes probes = {.version = SN_WIRE_VERSION};
 		probe_all(plan, &probes);
@@ -142,7 +128,7 @@ static void raise_descriptors(void)
 
 int main(void)
 {
-	static struct plan plan = {.idmap_fd = -1, .ruleset = -1};
+	static struct plan plan = {.fd = -1, .idmap_fd = -1, .ruleset = -1};
 	struct sn_failure why = {0};
 	int template_control = -1;
 	long template = -1;

@@ -103,33 +103,48 @@ static int unpack(struct request *request, const char *body, struct sn_failure *
 	return check_files(request, end, why);
 }
 
-int request_receive(int channel, struct request *request, struct sn_failure *why)
+/* Descriptors by what they are for; what is over is closed. -1: too few. */
+static int take_fds(struct request *request, const int *fds, unsigned count)
+{
+	const uint32_t optional[] = {SN_REQUEST_BODY_FD, SN_REQUEST_WORKSPACE, SN_REQUEST_UPPER, SN_REQUEST_EXPLAIN};
+	int *const places[] = {&request->body_fd, &request->workspace, &request->upper, &request->supervisor};
+	unsigned next = 0;
+	request->channel = count ? fds[next++] : -1;
+	for (unsigned i = 0; i < 3; i++)
+		request->stdio[i] = next < count ? fds[next++] : -1;
+	for (unsigned i = 0; i < 4; i++) {
+		bool wanted = request->head.flags & optional[i];
+		*places[i] = wanted && next < count ? fds[next] : -1;
+		if (wanted && next++ >= count)
+			return -1;
+	}
+	return request->stdio[2] >= 0 && next == count ? 0 : -1;
+}
+
+bool request_receive(int control, struct request *request, struct sn_failure *why)
 {
 	int fds[REQUEST_FDS];
 	unsigned count = REQUEST_FDS;
 	struct sn_request *head = &request->head;
-	long got = channel_receive(channel, head, sizeof *head, request->body, sizeof request->body, fds, &count);
+	long got = channel_receive(control, head, sizeof *head, request->body, sizeof request->body, fds, &count);
 	if (got <= 0)
-		sys(SYS_exit_group, 0); /* the host is gone, or never wanted this box */
-	const uint32_t optional[] = {SN_REQUEST_BODY_FD, SN_REQUEST_WORKSPACE, SN_REQUEST_UPPER, SN_REQUEST_EXPLAIN};
-	int *const places[] = {&request->body_fd, &request->workspace, &request->upper, &request->supervisor};
-	unsigned needs = 3;
-	for (unsigned i = 0; i < 4; i++)
-		needs += !!(head->flags & optional[i]);
-	if (got < (long)sizeof *head || head->version != SN_WIRE_VERSION || count != needs ||
-	    head->rlimit_count > SN_MAX_RLIMITS)
-		return bad(why, "header");
-	unsigned next = 0;
-	for (; next < 3; next++)
-		request->stdio[next] = fds[next];
-	for (unsigned i = 0; i < 4; i++)
-		*places[i] = head->flags & optional[i] ? fds[next++] : -1;
-	if (request->body_fd < 0)
-		return (uint64_t)got - sizeof *head == head->body_bytes ? unpack(request, request->body, why) : bad(why, "body");
-	long body = sys_map(head->body_bytes, PROT_READ, MAP_PRIVATE, request->body_fd);
-	if (body < 0 && body > -4096)
-		return fail(why, SN_STAGE_REQUEST, body, "body");
-	return unpack(request, (const char *)body, why);
+		return false;
+	if (take_fds(request, fds, count) || got < (long)sizeof *head || head->version != SN_WIRE_VERSION ||
+	    head->rlimit_count > SN_MAX_RLIMITS) {
+		bad(why, "header");
+	} else if (request->body_fd < 0) {
+		if ((uint64_t)got - sizeof *head == head->body_bytes)
+			unpack(request, request->body, why);
+		else
+			bad(why, "body");
+	} else {
+		long body = sys_map(head->body_bytes, PROT_READ, MAP_PRIVATE, request->body_fd);
+		if (body < 0 && body > -4096)
+			fail(why, SN_STAGE_REQUEST, body, "body");
+		else
+			unpack(request, (const char *)body, why);
+	}
+	return true;
 }
 
 static int make_parents(const char *path, struct sn_failure *why)

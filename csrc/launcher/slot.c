@@ -10,6 +10,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 /* With a pidfd of ourselves. */
@@ -58,17 +60,20 @@ void slot_main(struct plan *plan, int control, const struct sn_control *message,
 	struct sn_failure why = {0};
 	uint64_t print = 0;
 	bool bare = plan_bare(plan);
-	uint32_t held = bare ? 0 : SN_HELD_NET;
+	bool warm = plan_warm(plan); /* without a capability: its inits make their own */
+	uint32_t held = bare || warm ? 0 : SN_HELD_NET;
 	signal(SIGCHLD, SIG_DFL);
 	uint64_t child = UINT64_C(1) << (SIGCHLD - 1);
 	sys(SYS_rt_sigprocmask, SIG_BLOCK, &child, NULL, sizeof child);
 	sys(SYS_prctl, PR_SET_CHILD_SUBREAPER, bare);
-	int failed = cgroup_enter(message, fds, &gauges, &why) || (!bare && netns_fresh(&print, &why));
+	int failed = cgroup_enter(message, fds, &gauges, &why) || (!bare && !warm && netns_fresh(&print, &why));
+	struct timeval idle = {.tv_sec = message->flags};
+	setsockopt(control, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof idle);
 	answer(control, &why);
 	if (failed)
 		sys(SYS_exit_group, 1);
 	while (why.stage ? refuse(control, &why) : stamp(plan, control, &gauges, held)) {
-		if (bare)
+		if (bare || warm)
 			continue;
 		if (!why.stage && netns_unused(print)) {
 			held = SN_HELD_NET | SN_HELD_NET_UNUSED;

@@ -54,14 +54,8 @@ static void open_slot(struct plan *plan, int control, const struct sn_control *m
 		sys(SYS_close, fds[i]);
 }
 
-int template_main(struct plan *plan, int control, int mapper)
+void template_serve(struct plan *plan, int control)
 {
-	struct sn_failure why = {0};
-	int stood = stand(plan, mapper, &why);
-	sys(SYS_close, mapper);
-	channel_answer(control, &why, -1);
-	if (stood)
-		return 1;
 	for (;;) {
 		static struct sn_control message;
 		int fds[CHANNEL_MAX_FDS];
@@ -71,5 +65,18 @@ int template_main(struct plan *plan, int control, int mapper)
 		open_slot(plan, control, &message, fds, count);
 	}
 	sys(SYS_wait4, -1, NULL, __WALL, NULL); /* SIGCHLD is ignored: returns when the last slot is gone */
+}
+
+int template_main(struct plan *plan, int control, int mapper)
+{
+	struct sn_failure why = {0};
+	int stood = stand(plan, mapper, &why);
+	sys(SYS_close, mapper);
+	if (!stood && plan_warm(plan))
+		return warm_start(plan, control);
+	channel_answer(control, &why, -1);
+	if (stood)
+		return 1;
+	template_serve(plan, control);
 	return 0;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from sandbox_native.files import Patterns
 from sandbox_native.limits import Limits
@@ -29,6 +29,29 @@ class Job:
     commit: bool = True  # what a run changed apart from the host's directories; False: the caller decides
     cwd: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """How boxes are kept, ready and apart."""
+
+    prepared: int = 0
+    pinned: bool = False  # each run to a core
+    idle_seconds: float = 60.0  # those above that number, and above the two that every engine has, end after as long
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stats:
+    """Of one Sandbox since its launcher was started."""
+
+    hits: int
+    """Runs whose box was waiting for them."""
+    misses: int
+    """Runs that had to wait for their box: it was just being made, or made anew."""
+    boxes: int
+    """Boxes that there are, running or parked."""
+    idle: int
+    """Those that nobody uses."""
 
 
 class Output(Enum):
@@ -85,11 +108,45 @@ class Box(Protocol):
         """With it on, a stream at its bound waits for its reader; off, what comes then is counted and thrown away."""
 
 
+class Crowd(Protocol):
+    """Many boxes that one thread serves. `wake` is for others; everything else is for the one that waits."""
+
+    @property
+    def has_room(self) -> bool: ...
+
+    def add(self, box: Any) -> int:
+        """A box of the same backend that has been started; the place that `wait` tells."""
+
+    def remove(self, place: int) -> None: ...
+
+    def wait(self, timeout_ms: int) -> list[int]:
+        """Serves all boxes until some are over (their places), somebody calls `wake`, or the time is."""
+
+    def wake(self) -> None: ...
+
+    def calm(self) -> None:
+        """The wakes so far have been heard."""
+
+    def close(self) -> None: ...
+
+
 class Backend(Protocol):
     def start(self, job: Job) -> Box: ...
 
     def run(self, job: Job) -> Result:
         """Starts, pumps to the end, closes."""
+
+    def crowd(self, places: int) -> Crowd:
+        """For as many boxes at once."""
+
+    def stats(self) -> Stats: ...
+
+    def open_slot(self) -> None:
+        """Makes one more box ready, which may take milliseconds; when none is idle, so that the next `start` does not."""
+
+    @property
+    def has_idle(self) -> bool:
+        """Whether a box is free now."""
 
     def close(self) -> None:
         """Ends every run and every process of ours. Harmless when repeated."""

@@ -26,7 +26,7 @@ from sandbox_native.result import Result
 from sandbox_native.turns import Turns
 
 if TYPE_CHECKING:
-    from sandbox_native.backends.engine import Slot
+    from sandbox_native.backends.slots import Slot
 
 # A signal may be delivered to another thread than the one that waits in C, which then goes on waiting: so it comes up for
 # air at this interval, and Python runs its handlers.
@@ -42,7 +42,7 @@ class LinuxBox:
 
     __slots__ = (
         *("turns", "slot", "_bytes_taken", "_closing", "_error", "_give_back", "_job", "_keep", "_raw", "_receipts", "_result"),
-        *("_pid", "_slot_failed", "_watch", "_watched", "_given", "_brought", "__weakref__"),
+        *("_pid", "_slot_failed", "_watch", "_watched", "_given", "_brought", "core", "__weakref__"),
     )
 
     def __init__(
@@ -58,6 +58,7 @@ class LinuxBox:
         self.turns = Turns()
         self.slot = slot
         self._job = replace(job, body=replace(job.body, data=b"")) if job.body.has_secrets else job  # it may outlive the run
+        self.core: int | None = None  # that it is pinned to
         self._receipts = receipts
         self._slot_failed = self._watch = False
         self._watched = Watched()
@@ -78,6 +79,16 @@ class LinuxBox:
         elif job.stdin.fd >= 0:
             raw.stdin_source = job.stdin.fd
         self._pid = os.getpid()  # last: __del__ has nothing to do before
+
+    @property
+    def raw(self) -> Any:
+        """struct sn_box *"""
+        return self._raw
+
+    @property
+    def was_parked(self) -> bool:
+        """Whether the box was waiting for this run."""
+        return bool(self._raw.report.held & lib.SN_HELD_PARKED)
 
     @property
     def shows_host(self) -> bool:

@@ -9,96 +9,33 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from collections import deque
 from typing import Any, Final
 
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.native import raise_failure
-from sandbox_native.cgroup import Group, SlotGroup
+from sandbox_native.backends.base import Stats, Upkeep
+from sandbox_native.backends.slots import CLOSE_MS, Slot, close_descriptors
+from sandbox_native.cgroup import Group
 from sandbox_native.errors import SetupError
-from sandbox_native.limits import Limits
-from sandbox_native.verdict import ReportData
 
 _TIMEOUT_MS: Final = 30_000  # an emulated machine needs 40 times what a real one does
-_CLOSE_MS: Final = 3_000
 _FEWEST_SLOTS: Final = 2
+_PRUNE_SECONDS: Final = 1.0  # after which a slot has ended that was to end by itself
 _MOST_IDLE: Final = 64
-_MOST_KEPT: Final = 1 << 20  # bytes of a memory limit that earlier runs may have used up
-
-
-class Slot:
-    """A process that stamps out boxes, and the control group of what runs in them."""
-
-    __slots__ = ("_cpu_ns", "_oom_kills", "_pid", "counted", "engine", "group", "process")
-
-    def __init__(self, engine: Engine, process: Any, group: SlotGroup | None) -> None:
-        self.engine = engine
-        self.process = process  # struct sn_process *
-        self.group = group
-        self._oom_kills = self._cpu_ns = 0  # before the run
-        self._pid = os.getpid()
-        self.counted = False  # by its engine, which waits at its end for those that are
-
-    def prepare(self, limits: Limits) -> None:
-        if self.group is not None:
-            self.group.prepare(limits.memory_bytes, limits.processes, limits.cpus)
-            self._oom_kills, self._cpu_ns = self.group.oom_kills(), self.group.cpu_ns()
-
-    def own_peak(self, report: ReportData) -> ReportData:
-        """The report with the peak of this run, and not of an earlier one in the same group."""
-        if self.group is None:
-            return report
-        peak = self.group.peak(report.group_peak_bytes)
-        return report if peak == report.group_peak_bytes else report._replace(group_peak_bytes=peak)
-
-    def lost_to_oom(self) -> bool:
-        """Init ended without a report: whether the kernel ended it for want of memory in the group."""
-        return self.group is not None and self.group.oom_kills() > self._oom_kills
-
-    def cpu_ns(self) -> int:
-        """Of a run that init did not report."""
-        return self.group.cpu_ns() - self._cpu_ns if self.group is not None else 0
-
-    @property
-    def burdened(self) -> bool:
-        """Whether the next run here would pay for what this one left on a tmpfs of the host. A private one that is just being
-        torn down looks the same, so this is for runs that could write elsewhere."""
-        return self.group is not None and self.group.kept_bytes() > _MOST_KEPT
-
-    def close(self) -> None:
-        lib.sn_process_close(self.process, _CLOSE_MS, 0)
-        if self.group is not None:
-            self.group.remove()
-        self._pid = 0
-
-    def abandon(self) -> None:
-        self._pid = 0
-        close_descriptors(self.process)
-        if self.group is not None:
-            self.group.close()
-
-    def __del__(self) -> None:
-        """Of one that a Ctrl-C kept from being given back."""
-        if self._pid == os.getpid():
-            self.engine.drop(self)
-
-
-def close_descriptors(process: Any) -> None:
-    """In a forked child of the host: of a struct sn_process that is the parent's."""
-    for name in ("control", "pidfd"):
-        fd = getattr(process, name)
-        if fd >= 0:
-            setattr(process, name, -1)
-            os.close(fd)
 
 
 class Engine:
     """Safe in threads. Whoever finds `alive` false throws it away with `close`."""
 
-    def __init__(self, launcher: str, group: Group | None, plan: bytes) -> None:
+    def __init__(self, launcher: str, group: Group | None, plan: bytes, keep: Upkeep) -> None:
+        self._keep, self._staying = keep, 0
+        self._hits = self._misses = 0
         self._asking = threading.Lock()  # template and launcher answer one question at a time
         self._pool = threading.RLock()  # a signal handler may close what its own thread is just using
-        self._idle: deque[Slot] = deque()
+        self._idle: deque[Slot] = deque()  # of those that stay, the longest idle first, so that each has time to make its next box
+        self._more: deque[Slot] = deque()  # the others, which end when they are idle for long: the newest last
         self._count = 0
         self._closed = False
         self._group = group
@@ -128,6 +65,12 @@ class Engine:
         self._template.control = control[0]
 
     @property
+    def swap_limited(self) -> bool:
+        """Whether the memory limit of the groups counts swap too."""
+        with self._pool:
+            return bool(self._idle) and getattr(self._idle[0].group, "swap_limited", False)
+
+    @property
     def alive(self) -> bool:
         """False once the launcher or the template has ended; for when something went wrong."""
         watched = select.poll()
@@ -143,11 +86,28 @@ class Engine:
 
     # ---- slots ----
 
+    def prepare(self) -> None:
+        """Opens the slots that are to be there before anybody asks. What a slot cannot do is found out here."""
+        slots = []
+        try:
+            for _ in range(max(1, self._keep.prepared)):
+                slots.append(self.new())
+        finally:
+            for slot in slots:
+                self.put(slot)
+
     def take(self) -> Slot:
         """A slot that nobody uses; a new one where there is none."""
         with self._pool:
             if self._idle and self._count >= _FEWEST_SLOTS:
                 return self._idle.popleft()
+            if self._more:
+                return self._more.pop()
+        return self.new()
+
+    def new(self) -> Slot:
+        """A slot that was not there before."""
+        with self._pool:
             self._count += 1
         slot = None
         try:
@@ -155,17 +115,40 @@ class Engine:
             slot.counted = True
         except BaseException:
             if slot is None or not slot.counted:
-                self._one_less()
+                self._one_less(slot is not None and slot.stays)
             raise
         return slot
 
     def put(self, slot: Slot) -> None:
+        slot.since = now = time.monotonic()
+        dropped = None
         with self._pool:
-            keep = len(self._idle) < _MOST_IDLE and not self._closed
-            if keep:
+            if self._closed:
+                dropped = slot
+            elif slot.stays:
                 self._idle.append(slot)
-        if not keep:
-            self.drop(slot)
+            else:
+                self._more.append(slot)
+            if self._more and (
+                len(self._more) > _MOST_IDLE or now > self._more[0].since + self._keep.idle_seconds + _PRUNE_SECONDS
+            ):
+                dropped = self._more.popleft()
+        if dropped is not None:
+            self.drop(dropped)
+
+    def tally(self, parked: bool) -> None:
+        """Of a run that is over: whether its box was waiting for it."""
+        with self._pool:
+            self._hits += parked
+            self._misses += not parked
+
+    @property
+    def has_idle(self) -> bool:
+        return bool(self._idle or self._more)
+
+    def stats(self) -> Stats:
+        with self._pool:
+            return Stats(hits=self._hits, misses=self._misses, boxes=self._count, idle=len(self._idle) + len(self._more))
 
     def drop(self, slot: Slot) -> None:
         """Of a slot that failed, or that is one too many."""
@@ -174,31 +157,43 @@ class Engine:
             slot.close()
         finally:
             if counted:
-                self._one_less()
+                self._one_less(slot.stays)
 
-    def _one_less(self) -> None:
+    def _one_less(self, stayed: bool) -> None:
         with self._pool:
             self._count -= 1
+            self._staying -= stayed
             last = self._closed and self._count == 0
         if last:
             self._end()
 
     def _open_slot(self) -> Slot:
-        group = self._group.new_slot() if self._group is not None else None
+        group, stays = self._group.new_slot() if self._group is not None else None, False
         try:
             gauges = group.gauges if group is not None else []
             process, why = ffi.new("struct sn_process *"), ffi.new("struct sn_failure *")
             process.pidfd = process.control = -1
             kinds = ffi.new("uint32_t[]", [kind for kind, _ in gauges])
             fds = ffi.new("int32_t[]", [fd for _, fd in gauges])
+            stays = self._one_that_stays()
+            idle = 0 if stays else max(1, round(self._keep.idle_seconds))
             with self._asking:
-                if lib.sn_slot_open(self._template.control, kinds, fds, len(gauges), process, _TIMEOUT_MS, why) < 0:
+                if lib.sn_slot_open(self._template.control, kinds, fds, len(gauges), idle, process, _TIMEOUT_MS, why) < 0:
                     raise_failure(why)
         except BaseException:
+            if stays:
+                with self._pool:
+                    self._staying -= 1
             if group is not None:
                 group.remove()
             raise
-        return Slot(self, process, group)
+        return Slot(self, process, group, stays)
+
+    def _one_that_stays(self) -> bool:
+        with self._pool:
+            stays = self._staying < max(_FEWEST_SLOTS, self._keep.prepared)
+            self._staying += stays
+        return stays
 
     def bind(self, path: str, flags: int, device: int, inode: int) -> int:
         """A detached mount of a host directory, for one run; the caller closes it."""
@@ -224,7 +219,7 @@ class Engine:
         """Ends every process and removes every group, when the last slot that is in use has come back. Harmless when repeated."""
         with self._pool:
             self._closed = True
-            idle, self._idle = self._idle, deque()
+            idle, self._idle, self._more = [*self._idle, *self._more], deque(), deque()
             last = self._count == 0
         for slot in idle:
             self.drop(slot)
@@ -232,8 +227,8 @@ class Engine:
             self._end()
 
     def _end(self) -> None:
-        lib.sn_process_close(self._template, _CLOSE_MS, 0)
-        lib.sn_process_close(self._launcher, _CLOSE_MS, 0)
+        lib.sn_process_close(self._template, CLOSE_MS, 0)
+        lib.sn_process_close(self._launcher, CLOSE_MS, 0)
         group, self._group = self._group, None
         if group is not None:
             group.remove()
@@ -241,7 +236,7 @@ class Engine:
     def abandon(self) -> None:
         """In a forked child of the host: everything is the parent's, and locks may be held by threads that are not here."""
         self._asking, self._pool, self._closed = threading.Lock(), threading.RLock(), True
-        idle, self._idle = self._idle, deque()
+        idle, self._idle, self._more = [*self._idle, *self._more], deque(), deque()
         for slot in idle:
             slot.abandon()
         close_descriptors(self._template)

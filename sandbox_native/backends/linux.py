@@ -16,8 +16,10 @@ from typing import Any, Final, TypeVar
 
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends import bare
-from sandbox_native.backends.base import Job
+from sandbox_native.backends.base import Job, Stats, Upkeep
 from sandbox_native.backends.box import LinuxBox
+from sandbox_native.backends.cores import CORES
+from sandbox_native.backends.crowd import LinuxCrowd
 from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.given import NOTHING, Given, give, gives_always
 from sandbox_native.backends.prepare import open_engine
@@ -49,8 +51,8 @@ _T = TypeVar("_T")
 class LinuxBackend:
     """Safe in threads. What it holds after a fork is the parent's; the child makes its own at its first run."""
 
-    def __init__(self, policy: Policy, limits: Limits, cgroup: str | None) -> None:
-        self._policy, self._limits, self._cgroup = policy, limits, cgroup
+    def __init__(self, policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> None:
+        self._policy, self._limits, self._cgroup, self._keep = policy, limits, cgroup, keep
         self._gives_always = gives_always(policy)
         self._reset()
         _LIVE.add(self)
@@ -71,7 +73,7 @@ class LinuxBackend:
             if self._closed:
                 raise SetupError("spawn", errno.EPIPE, "sandbox", "it was closed: make a new one")
             if self._engine is None:
-                self._engine, self._ground = open_engine(self._policy, self._limits, self._cgroup)
+                self._engine, self._ground = open_engine(self._policy, self._limits, self._cgroup, self._keep)
                 self._receipts, self._same_file = Receipts(self._ground), SameFile(self._ground.plan)
                 self._checks = RunChecks(self._policy, self._ground.shown)
             return self._engine
@@ -133,7 +135,11 @@ class LinuxBackend:
             self._boxes.add(box)
             slot.prepare(job.limits)
             data = given.body(job.body.data)
-            box.start(self._request(job, given, len(data)), data)
+            request = self._request(job, given, len(data))
+            if self._keep.pinned:
+                box.core = CORES.lend()
+                request.core = box.core + 1
+            box.start(request, data)
         except BaseException:
             box.close()
             raise
@@ -175,6 +181,9 @@ class LinuxBackend:
     def _give_back(self, box: LinuxBox, usable: bool) -> None:
         self._boxes.discard(box)
         engine = box.slot.engine
+        engine.tally(box.was_parked)
+        if box.core is not None:
+            CORES.give_back(box.core)
         if usable and (box.shows_host or self._policy.writable) and box.slot.burdened:
             engine.drop(box.slot)
         elif usable:
@@ -197,6 +206,20 @@ class LinuxBackend:
             if self._engine is engine:
                 self._engine = None
         engine.close()
+
+    def crowd(self, places: int) -> LinuxCrowd:
+        return LinuxCrowd(places)
+
+    def stats(self) -> Stats:
+        return self._open().stats()
+
+    @property
+    def has_idle(self) -> bool:
+        return self._engine is not None and self._engine.has_idle
+
+    def open_slot(self) -> None:
+        engine = self._open()
+        engine.put(engine.new())
 
     # ---- the end ----
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from sandbox_native import hostids, hosttree, planning
 from sandbox_native.backends import bare
 from sandbox_native.backends.engine import Engine
+from sandbox_native.backends.base import Upkeep
 from sandbox_native.backends.native import bare_filter, explaining_filters, strict_filter
 from sandbox_native.cgroup import Group, Hierarchy, discover, make_group, release, sweep
 from sandbox_native.errors import SandboxError, SetupError
@@ -25,17 +26,17 @@ from sandbox_native.receipt import Ground
 from sandbox_native.remedies import Machine
 
 
-def open_engine(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, Ground]:
-    """A launcher with its first slot, and what the receipts of its runs say."""
+def open_engine(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> tuple[Engine, Ground]:
+    """A launcher with its first slots, and what the receipts of its runs say."""
     try:
-        return _open(policy, limits, cgroup)
+        return _open(policy, limits, cgroup, keep)
     except OSError as error:  # of looking about on the host: no descriptors left, say
         if isinstance(error, SandboxError):
             raise
         raise SetupError("spawn", error.errno or 0, str(error.filename or "")) from error
 
 
-def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, Ground]:
+def _open(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> tuple[Engine, Ground]:
     features = probe()
     # Looking for one may move this process: not where no rung has a use for it.
     hierarchy = Hierarchy(version=0, reason="no namespaces") if features.missing else control_groups(cgroup)
@@ -48,10 +49,9 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, G
     group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
     if group is not None:
         plan = replace(plan, groups=group.paths(), enter=group.entrance)
-    engine = Engine(launcher_path(), group, plan.encode())
+    engine = Engine(launcher_path(), group, plan.encode(), keep)
     try:
-        slot = engine.take()  # what a slot cannot do is found out here rather than in the first run
-        engine.put(slot)
+        engine.prepare()
     except BaseException:
         engine.close()
         raise
@@ -60,7 +60,7 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None) -> tuple[Engine, G
         policy=policy,
         plan=plan,
         group=hierarchy.detail,
-        swap_limited=getattr(slot.group, "swap_limited", False),
+        swap_limited=engine.swap_limited,
         rlimit_counts=rung is not Rung.FULL and features.works(Feature.NPROC),
         tree=facts.tree,
         landlock_abi=features.landlock_abi,
