@@ -5,6 +5,7 @@ Nothing here refers back to them, so a Process that is forgotten goes at once, a
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import threading
@@ -96,7 +97,7 @@ class SharedRun:
         if isinstance(self._outcome, Result):
             return self._outcome
         assert self._outcome is not None
-        raise self._outcome
+        raise copy.copy(self._outcome)  # itself it would hold on to the frames that it passes, and they to us
 
     def turn(self, timeout_ms: int) -> bool:
         """Of somebody who waits for the end; True when the outcome is there."""
