@@ -157,7 +157,6 @@ class _Lib:
     SN_RULE_OPTIONAL: Final[int]
     SN_RULE_SELF: Final[int]
     SN_RULE_OWNED: Final[int]
-    SN_RULE_OWNED: Final[int]
     SN_REQUEST_BODY_FD: Final[int]
     SN_REQUEST_WORKSPACE: Final[int]
     SN_REQUEST_COLLECT: Final[int]

@@ -239,7 +239,7 @@ void process_path(int pid, const char *what, long number, char *into, size_t siz
 void read_arguments(int pid, const struct seccomp_data *call, const struct shape *shape, char paths[2][PATH_ROOM], char *word,
 		    size_t word_size);
 enum { NOT_FORESEEN = 1 };
-long foresee(int root, const char *path, enum need need, uint64_t next);
+long foresee(int root, char *path, enum need need, uint64_t next);
 
 /* probe.c */
 void probe_all(struct plan *plan, struct sn_probes *out);
