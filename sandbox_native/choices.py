@@ -58,7 +58,13 @@ class Deletion(Enum):
 
     ALLOW = "allow"
     DENY = "deny"
-    """By Landlock: unlink, rmdir, every rename and links across directories fail; creating, writing and truncating work."""
+    """By Landlock, in writable roots and the workspace: unlink, rmdir, every rename (in one directory too) and links across
+    directories fail, for all that the guest starts; creating, writing and truncating in place work. By nature so do fail: rm,
+    mv, sed -i, every program that saves by writing a new file and renaming it, and git, which renames its locks.
+
+    The box's own scratch places (/tmp, the home, /dev/shm) are free: nothing of the host is there, and nothing can be moved
+    there. One in which a writable root lies is not.
+    """
 
 
 class Writes(Enum):

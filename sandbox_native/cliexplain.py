@@ -95,7 +95,8 @@ def print_explanation(result: Result, change: Mapping[str, Any], stream: TextIO)
     if not result.denials:
         print("nothing was refused", file=stream)
         return
-    rows = [(one.name, _cut(one.arguments), str(one.count), one.reason, one.allow or "") for one in result.denials]
+    by_use = sorted(result.denials, key=lambda one: one.allow is None)  # what can be permitted comes first
+    rows = [(one.name, _cut(one.arguments), str(one.count), one.reason, one.allow or "") for one in by_use]
     print_table(_HEADERS, rows, stream)
     print(file=stream)
     if change:

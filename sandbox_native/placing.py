@@ -76,12 +76,12 @@ class Places:
         covered = home is None and any(paths.contains(own, shown.inside) for own in OWN)
         if making and (making != at or shown.kind == "dir"):
             self._make(making, shown.directory)
-        if covered or not at:
+        on_hosts = shown.kind == "dir" and home is not None and not making  # nothing can be made there
+        if covered or not at or on_hosts:
             at = self._put_aside(shown, keep_apart)
         elif keep_apart:
             self._change(shown, shown.inside)
         if shown.kind == "dir":
-            assert home is None or making, f"{shown.inside} would be made on the host"
             if not making:
                 self._make(at, directory=True)
             self._homes.append(_Home(shown.inside, at, making or at))

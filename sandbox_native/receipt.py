@@ -111,14 +111,13 @@ def _without_namespaces(ground: Ground, held: int) -> Iterator[Layer]:
     scoped = landlock and ground.plan.landlock is not None and bool(ground.plan.landlock.scoped)
     here = f"uid {ground.plan.identity.box_uid}, the caller's own"
     yield Layer(name="user", mechanism="none", held=False, detail=here)
-    yield Layer(
-        name="mount", mechanism="none", held=False, detail="the host's names are there; Landlock says which can be opened"
-    )
+    names = "the host's names and what stat tells of them are seen; Landlock says what can be opened"
+    yield Layer(name="mount", mechanism="none", held=False, detail=names)
+    places = "workspace, home and TMPDIR are a directory of the host's, which nothing bounds"
+    yield Layer(name="tmp_bytes", mechanism="none", held=False, detail=places)
     yield Layer(name="pid", mechanism="Landlock: no signal leaves the tree", held=scoped, detail="the host's pids are seen")
     yield Layer(name="tree", mechanism="subreaper and process descriptors", held=bool(held & lib.SN_HELD_SUBREAPER))
-    yield Layer(
-        name="net", mechanism="system call filter: no sockets", held=filtered, detail="the host's interfaces can be listed"
-    )
+    yield Layer(name="net", mechanism="system call filter: no sockets", held=filtered)
     yield Layer(name="ipc", mechanism="system call filter", held=filtered)
     yield Layer(name="uts", mechanism="none", held=False, detail="the host's name is read")
 
@@ -183,6 +182,8 @@ def _consumption(ground: Ground, held: int, limits: Limits) -> Iterator[Layer]:
         yield Layer(name="memory", mechanism="sampling", held=True, detail=_SAMPLED)
         counts = ground.rlimit_counts
         counted = "RLIMIT_NPROC" if counts else "no control group, and before Linux 5.14 RLIMIT_NPROC counts the whole host"
+        if ground.plan.bare:
+            counted = "RLIMIT_NPROC counts all that the caller runs: as many more as the limit says than there were at the start"
         yield Layer(name="processes", mechanism="rlimit", held=counts and bool(held & lib.SN_HELD_RLIMITS), detail=counted)
         cpu = "sampling"
     yield Layer(name="cpu_seconds", mechanism=cpu, held=None if limits.cpu_seconds is None else in_group or not grouped)

@@ -132,8 +132,8 @@ def _by(rule: Rule) -> str:
 
 
 def _showing(field: str, path: str, kind: Kind) -> str | None:
-    """Devices are the box's own, and a socket or FIFO cannot be shown."""
-    shown = kind in ("file", "directory") and not contains("/dev", path)
+    """Devices are the box's own, a socket or FIFO cannot be shown, and what /sys tells of the machine programs do without."""
+    shown = kind in ("file", "directory") and not any(contains(place, path) for place in ("/dev", "/sys"))
     return field_text(field, [path]) if shown else None
 
 

@@ -30,6 +30,7 @@ COPIED_ETC: Final = (
     "/etc/ld.so.cache",
     "/etc/ld-musl-*",
     "/etc/ssl/openssl.cnf",
+    "/etc/locale.alias",
     "/etc/services",
     "/etc/protocols",
 )

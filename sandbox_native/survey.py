@@ -24,6 +24,7 @@ _TELLING: Final = _BARE | {GIT}
 # for these has steps of up to 10 ms.
 _RACY_NS: Final = 50_000_000
 _MODULES: Final = "modules"  # of .git: the git directories of submodules
+_WORKTREES: Final = "worktrees"  # of .git: those of worktrees, wherever they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Survey:
     """What a walk found, as paths relative to its root."""
 
     repositories: tuple[str, ...]  # directories that hold .git, up to LEVELS down, the root itself not among them
-    git_directories: tuple[str, ...]  # bare repositories up to LEVELS down, and those of submodules
+    git_directories: tuple[str, ...]  # bare repositories up to LEVELS down, and those of submodules and worktrees
     sockets: tuple[str, ...]
     quarantines: tuple[str, ...]  # what quarantine.py left at the top
     unreadable: tuple[str, ...]  # directories that the caller may not look into, so that nobody knows what they hold
@@ -101,8 +102,10 @@ def walk(root: int, bound: Bound, *, deep: bool, skip: frozenset[str] = frozense
         seen[path] = found
         if found is not known.get(path):  # what is known costs next to nothing
             left -= found.names
-        if deep or path.count("/") + bool(path) < LEVELS or _leads_to_modules(path):
+        if deep or path.count("/") + bool(path) < LEVELS or _leads_on(path):
             waiting += [one for one in _below(path, found) if one[0] not in skip]
+        elif found.repository and path.count("/") < LEVELS:
+            waiting += [one for one in _below(path, found) if one[0].endswith("/" + GIT)]
     complete = left >= 0 and time.monotonic() <= deadline
     survey = _told(seen, complete)
     if memory is not None:
@@ -119,23 +122,35 @@ def _below(path: str, found: _Directory) -> Iterator[tuple[str, int]]:
             yield top + name, inode
 
 
-def _leads_to_modules(path: str) -> bool:
-    """Whether it is .git, or its modules, or up to two directories below: a submodule's name may have slashes in it."""
+def _leads_on(path: str) -> bool:
+    """Whether a walk for git directories goes on in it however deep it lies: .git, what it has of worktrees, and of submodules,
+    whose names may have slashes in them."""
+    after = _in_git(path)
+    return after is not None and (not after or after == [_WORKTREES] or (after[0] == _MODULES and len(after) <= LEVELS))
+
+
+def _in_git(path: str) -> list[str] | None:
+    """What follows .git in a path; None where that is not in it."""
     parts = path.split("/")
-    if GIT not in parts:
+    return parts[parts.index(GIT) + 1 :] if GIT in parts else None
+
+
+def _is_git_directory(path: str, found: _Directory) -> bool:
+    after = _in_git(path)
+    if after is None:
+        return found.bare and path.count("/") + bool(path) <= LEVELS
+    if path.split("/").index(GIT) > LEVELS or not after:
         return False
-    after = parts[parts.index(GIT) + 1 :]
-    return not after or (after[0] == _MODULES and len(after) <= LEVELS)
+    return (len(after) == 2 and after[0] == _WORKTREES) or (found.bare and _leads_on(path))
 
 
 def _told(seen: dict[str, _Directory], complete: bool) -> Survey:
     repositories, git_directories, sockets = [], [], []
     for path, found in seen.items():
         levels = path.count("/") + bool(path)
-        in_git = GIT in path.split("/")
-        if found.repository and 0 < levels <= LEVELS and not in_git:
+        if found.repository and 0 < levels <= LEVELS and _in_git(path) is None:
             repositories.append(path)
-        if found.bare and path.rpartition("/")[2] != GIT and (_leads_to_modules(path) if in_git else levels <= LEVELS):
+        if _is_git_directory(path, found):
             git_directories.append(path)
         sockets += [f"{path}/{name}" if path else name for name in found.sockets]
     unreadable = [path for path, found in seen.items() if not found.readable]
@@ -206,6 +221,9 @@ def _read(fd: int, most: int) -> _Directory:
     with os.scandir(fd) as entries:
         for entry in entries:
             count += 1
+            if count > most:  # a directory without end: the walk says that it is not complete
+                found.identity = (device, inode, -1)
+                break
             name = entry.name
             if name in _TELLING:
                 found.repository |= name == GIT
@@ -216,9 +234,6 @@ def _read(fd: int, most: int) -> _Directory:
                 found.inside.append((name, entry.inode()))
             elif not entry.is_symlink() and _is_socket(entry):
                 found.sockets.append(name)
-            if count > most:  # a directory without end: the walk says that it is not complete
-                found.identity = (device, inode, -1)
-                break
     found.names, found.bare = count, bare == len(_BARE)
     return found
 

@@ -18,7 +18,18 @@ from sandbox_native.policy import Policy, Writes
 from sandbox_native.rules import SYSTEM
 from sandbox_native.shown import COPIED_ETC, SHARED_ETC, HostTree, Shown
 
-__all__ = ["CHANGES", "COPIED_ETC", "SHARED_ETC", "SYSTEM", "HostTree", "Shown", "box_ops", "made_up", "masked_paths", "template_ops"]
+__all__ = [
+    "CHANGES",
+    "COPIED_ETC",
+    "SHARED_ETC",
+    "SYSTEM",
+    "HostTree",
+    "Shown",
+    "box_ops",
+    "made_up",
+    "masked_paths",
+    "template_ops",
+]
 
 _SIZED: Final = SAFE | lib.SN_OP_SIZED
 
@@ -64,7 +75,7 @@ def template_ops(policy: Policy, tree: HostTree, root: bool) -> list[Op]:
 
 
 def box_ops(policy: Policy, tree: HostTree, proc: bool = True) -> list[Op]:
-    """What init mounts in every box, on top of the template's root. `proc`: the kernel permits a new /proc, else there is none."""
+    """What init mounts in every box, on top of the template's root. `proc`: the kernel permits a new one; else it is covered."""
     owner = f"uid={INSIDE_UID},gid={INSIDE_UID}"
     inodes = f"nr_inodes={_INODES}"
     ops = [

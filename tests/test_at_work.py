@@ -8,8 +8,8 @@ from pathlib import Path
 
 import boxes
 import pytest
+from hosttrees import make
 from running import sh
-from test_protection import make
 
 from sandbox_native import Policy, Sandbox
 from sandbox_native.at_work import EVERYWHERE, AtWork

@@ -221,6 +221,7 @@ def test_a_plan_without_a_place_for_changes_refuses_them(host: Host) -> None:
 
 
 @pytest.mark.needs("root")
+@pytest.mark.needs("changes")
 def test_a_directory_that_the_guest_owns_through_a_map_of_owners_stays_the_callers() -> None:
     def work(directory: Path) -> None:
         lower = workspace(directory)

@@ -81,7 +81,7 @@ def test_what_is_protected_and_hidden_in_a_writable_root(tmp_path: Path) -> None
     for path in (tmp_path, *tmp_path.rglob("*")):
         path.chmod(0o777)
     result = explained(
-        "echo x >/out/.git/hooks/post-commit; echo x >/out/lock/a; cat /out/secret/key; echo x >/out/free",
+        "echo x >/out/.git/hooks/post-commit; echo x >/out/lock/a; cat /out/secret/key; ls /out/secret; echo x >/out/free",
         writable=[(tmp_path, "/out")],
         protected=["/out/lock"],
         hidden=["/out/secret"],
@@ -90,6 +90,7 @@ def test_what_is_protected_and_hidden_in_a_writable_root(tmp_path: Path) -> None
     assert found["/out/.git/hooks/post-commit"].startswith("/out/.git/hooks/post-commit is protected")
     assert found["/out/lock/a"] == "/out/lock/a is protected (Policy.protected[0])"
     assert found["/out/secret/key"] == "/out/secret/key is hidden (Policy.hidden[0])"
+    assert found["/out/secret"] == "/out/secret is hidden (Policy.hidden[0])"
     assert "/out/free" not in found and (tmp_path / "free").exists()
 
 

@@ -11,10 +11,11 @@ import socket
 import boxes
 import bpf
 import pytest
+from boxes import Guests
 from launched import refuse
 from running import sh
 
-from sandbox_native import Denial, Policy, Sandbox, SetupError
+from sandbox_native import Denial, Limits, Policy, Sandbox, SetupError
 from sandbox_native.backends.engine import Engine
 
 NUMBERS = bpf.built_numbers()
@@ -58,6 +59,18 @@ def test_what_it_cannot_look_at_is_not_told(call: str, error: int, told: set[str
 
 def test_an_older_kernel_has_no_flag_for_signals() -> None:
     assert told_without("seccomp", errno.EINVAL, 1, WAIT_KILLABLE_RECV) == WHOLE
+
+
+def test_a_call_that_a_signal_interrupts_is_counted_when_it_is_answered(guest: Guests) -> None:
+    def host() -> None:
+        refuse(NUMBERS["seccomp"], errno.EINVAL, 1, WAIT_KILLABLE_RECV)
+        policy = Policy.strict(explain=True, readable=[(str(guest["asks"]), "/asks")])
+        with Sandbox(policy, Limits(wall_seconds=20)) as sandbox:
+            result = sandbox.run(["/asks", "signals", "2000"])
+        others = int(result.text.split()[1].removeprefix("others="))
+        assert [one.count for one in result.denials] == [2000 - others], result.text
+
+    boxes.in_a_host(host)
 
 
 def test_a_run_whose_supervisor_is_gone_before_it_begins_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

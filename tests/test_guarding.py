@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_protection import make, opened
+from hosttrees import make, opened
 
 from sandbox_native import Policy
 from sandbox_native.guarding import denied_around, guarded, of_root

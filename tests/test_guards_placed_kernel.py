@@ -138,10 +138,13 @@ def test_guards_hold_on_a_kernel_without_mount_setattr(tampers: bytes, monkeypat
         monkeypatch.setenv("SANDBOX_NATIVE_LAUNCHER", str(older))
         made = repository(directory)
         (made / "a b\\c").write_text("x")
-        words = "write a\\ b\\\\c , write .git/config , create .git/hooks/x , rename .git x , read .env , write other/file"
-        told = attack(tampers, directory, words, guards=[*GUARDS, Guard(name="a b\\c")])
+        (made / "link").symlink_to("other/file")
+        words = "unlink link , write a\\ b\\\\c , write .git/config , create .git/hooks/x , rename .git x , "
+        words += "read .env , write other/file"
+        told = attack(tampers, directory, words, guards=[*GUARDS, Guard(name="a b\\c"), Guard(name="link")])
         expect(told, errno.EROFS, "write a b\\c", "write .git/config", "create .git/hooks/x")
-        assert (told["rename .git"], told["read .env"], told["write other/file"]) == (errno.EBUSY, errno.EACCES, 0)
+        expect(told, errno.EBUSY, "rename .git", "unlink link")
+        assert (told["read .env"], told["write other/file"]) == (errno.EACCES, 0)
 
     source = (Path(__file__).parent / "probes" / "without.c").read_bytes()
     as_host(True, work)

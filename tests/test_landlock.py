@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sandbox_native import Deletion, Policy, landlock
-from sandbox_native.plan import Ruleset
+from sandbox_native._native import ffi, lib
+from sandbox_native.plan import Identity, Plan, Ruleset
 from sandbox_native.rules import Access
 from sandbox_native.shown import HostTree, Shown
 
@@ -107,3 +108,20 @@ def test_a_scratch_place_with_a_root_in_it_is_not_free(root: str) -> None:
 def test_light_refuses_deletion_and_nothing_else() -> None:
     made = landlock.ruleset(Policy.light(deletion=Deletion.DENY), tree(), 7)
     assert made is not None and (made.handled, made.scoped, made.workspace) == (REMOVE, 0, 0)
+
+
+def test_the_plan_carries_the_rules() -> None:
+    """As csrc/common/plan.h has them."""
+    made = layer(7, "/data")
+    identity = Identity(root=False, box_uid=1, box_gid=1, owner_uid=1, owner_gid=1)
+    plan = Plan(
+        identity=identity, template=(), box=(), workspace="/w", hostname="h", tmp_bytes=0, seccomp=None, bare=True, landlock=made
+    )
+    data = plan.encode()
+    head = ffi.from_buffer("struct sn_plan *", data)
+    table = ffi.cast("struct sn_rule *", ffi.addressof(ffi.from_buffer("char[]", data), head.rules_at))
+    assert (head.landlock_handled, head.landlock_scoped, head.landlock_workspace) == (made.handled, made.scoped, made.workspace)
+    assert head.flags & lib.SN_PLAN_BARE and head.rules_count == len(made.rules)
+    for at, rule in enumerate(made.rules):
+        path = data[table[at].path : data.index(b"\0", table[at].path)].decode()
+        assert (path, table[at].access, table[at].device, table[at].inode) == (rule.path, rule.access, 0, 0)

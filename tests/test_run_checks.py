@@ -12,9 +12,8 @@ from typing import Any
 import boxes
 import pytest
 from boxes import Guests
+from hosttrees import git, listening, make
 from running import sh
-from test_protection import git, make
-from test_sockets import listening
 
 from sandbox_native import Policy, PolicyError, Sandbox, Writes, hosttree, roots, run_checks, sockets
 from sandbox_native.run_checks import Before, RunChecks

@@ -226,6 +226,9 @@ def test_roots_are_at_their_own_paths_and_readable_ones_stay_as_they_are(public:
                 ).exit_code
                 == 7
             )
+            code = f"import os; fd = os.open('{read}/file', os.O_RDONLY); "
+            for change in ("os.fchmod(fd, 0o777)", "os.utime(fd)", "os.chown(fd, -1, os.getgid())"):
+                assert box.run([PYTHON, "-c", code + change]).exit_code == 1, change
             assert own(box, f"echo new > {write}/made; chmod 700 {write}/made; mv {write}/file {write}/moved; echo ok") == "ok\n"
             assert box.run(sh(f"cat {secret}/file || exit 7")).exit_code == 7
 
@@ -268,3 +271,29 @@ def test_deletion_is_denied_in_the_workspace_and_in_roots(public: Guests, secret
             assert own(box, "cd $TMPDIR && touch a && mv a b && rm b && cd $HOME && touch a && rm a && echo ok") == "ok\n"
 
     without_namespaces.in_a_plain_host(public, work)
+
+
+@pytest.mark.parametrize("name", [".git/hooks", ".bashrc"])
+def test_a_workspace_with_what_is_protected_is_refused(with_box: Try, secret: Path, name: str) -> None:
+    """Rights add up along a path, so nothing can be read-only beneath what is writable."""
+    (secret / name).mkdir(parents=True) if name.endswith("hooks") else (secret / name).write_text("")
+    for path in secret.rglob("*"):
+        os.chown(path, boxes.PLAIN_USER, boxes.PLAIN_USER)
+
+    def work(box: Sandbox) -> None:
+        with pytest.raises(UnsupportedError) as refusal:
+            box.run(["/bin/true"], workspace=secret)
+        assert name in str(refusal.value.missing)
+        assert box.run(["/bin/true"]).ok
+
+    with_box(work)
+
+
+def test_what_a_guest_makes_under_a_protected_name_is_moved_away(with_box: Try, secret: Path) -> None:
+    def work(box: Sandbox) -> None:
+        result = box.run(sh("echo evil > .bashrc; mkdir -p .git/hooks; echo fine > fine"), workspace=secret)
+        assert result.ok and any(".bashrc" in denial.name for denial in result.denials)
+        assert boxes.layer(result, "protected").held is False
+
+    with_box(work)
+    assert not (secret / ".bashrc").exists() and (secret / "fine").exists()

@@ -15,7 +15,7 @@ import without_namespaces
 from boxes import Guests
 from running import sh
 
-from sandbox_native import Result, Sandbox, Status
+from sandbox_native import Result, Rung, Sandbox, Status
 
 pytestmark = [
     pytest.mark.kernel,
@@ -156,3 +156,21 @@ def test_ordinary_programs_run(with_box: Try) -> None:
                 assert result.ok and result.text.strip() == "1", (program, result.exit_code, result.text, result.stderr)
 
     with_box(work)
+
+
+def test_root_without_namespaces_is_no_more_than_anybody(public: Guests, secret: Path) -> None:
+    """The uid is root's; capabilities it has none."""
+
+    def work() -> None:
+        with Sandbox(without_namespaces.policy(public)) as box:
+            tries = "cat /etc/shadow || kill -0 1 || chmod 777 /etc/hosts || mount -t tmpfs x . || (echo x > /etc/made)"
+            result = box.run(sh(f"{tries} || id -u"))
+            assert (result.enforcement.rung, result.text) == (Rung.LANDLOCK, "0\n")
+            found = boxes.facts(box.run([str(public["inside"])]))
+            assert {found[name][0] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
+            assert box.run(sh(f"cat {secret}/file || exit 7")).exit_code == 7
+            tree = box.run(sh("setsid sleep 60 & setsid setsid -f sleep 60; exit 3"))
+            assert (tree.exit_code, tree.killed_processes) == (3, 2)
+
+    without_namespaces.in_roots_host(public, work)
+    assert left(0) == []

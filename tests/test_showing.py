@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hosttrees import git, make
 from running import sh
-from test_protection import git, make
 
 from sandbox_native import Policy, PolicyError, Sandbox, Writes, hosttree
 from sandbox_native.rules import Access

@@ -4,39 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hosttrees import CONNECT, listening
 from running import PYTHON, sh
 
 from sandbox_native import Policy, PolicyError, Sandbox, Writes, sockets, survey
 from sandbox_native.survey import Bound
-
-CONNECT = """
-import socket, sys
-for path in sys.argv[1:]:
-    for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET:
-        with socket.socket(socket.AF_UNIX, kind) as one:
-            try:
-                one.connect(path)
-                print(path, "CONNECTED")
-            except OSError as error:
-                print(path, error.strerror)
-"""
-
-
-@contextmanager
-def listening(path: Path, kind: socket.SocketKind = socket.SOCK_STREAM) -> Iterator[None]:
-    directory = os.open(path.parent, os.O_RDONLY)
-    with socket.socket(socket.AF_UNIX, kind) as one:
-        one.bind(f"/proc/self/fd/{directory}/{path.name}")
-        os.close(directory)
-        path.chmod(0o777)
-        if kind != socket.SOCK_DGRAM:
-            one.listen()
-        yield
 
 
 def alive(path: Path) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from boxes import MIB, Guests, become_plain, in_a_host, layer, public, until
-from running import kill_all, launchers
+from running import kill_all, launchers, sh
 from test_seccomp_kernel import ANSWERS, NUMBERS
 
 from sandbox_native import Denial, Limits, Policy, Result, Sandbox, SetupError, Status
@@ -107,9 +107,7 @@ def test_refused_calls_are_named_and_counted(box: Sandbox) -> None:
 
 
 def test_a_call_that_works_is_no_denial(box: Sandbox) -> None:
-    result = box.run(
-        ["/bin/sh", "-c", "echo x >/tmp/a; mkdir /workspace/b; cat /tmp/a; ls /usr/bin >/dev/null; test -e /usr/nothing"]
-    )
+    result = box.run(sh("echo x >/tmp/a; mkdir /workspace/b; cat /tmp/a; ls /usr/bin >/dev/null; test -e /usr/nothing"))
     assert result.text == "x\n" and result.denials == ()
 
 
@@ -133,8 +131,13 @@ def test_their_number_is_bounded_and_what_had_no_room_is_counted(box: Sandbox) -
 
 def test_paths_leave_room_for_refused_calls(box: Sandbox) -> None:
     script = "for n in $(seq 400); do test -e /root/$n; done; exec /asked/asks refused 2"
-    result = box.run(["/bin/sh", "-c", script])
+    result = box.run(sh(script))
     assert told(result, "socket").count == 2
+
+
+def test_what_is_missing_on_the_host_too_takes_no_room(box: Sandbox) -> None:
+    script = "for n in $(seq 400); do test -e /usr/lib/$n -o -e /workspace/$n; done; cat /etc/shadow"
+    assert [one.name for one in box.run(sh(script)).denials] == ["/etc/shadow"]
 
 
 def test_paths_are_absolute_as_the_guest_sees_them(box: Sandbox) -> None:
@@ -143,9 +146,9 @@ def test_paths_are_absolute_as_the_guest_sees_them(box: Sandbox) -> None:
 
 
 def test_a_link_is_followed_as_the_guest_would(box: Sandbox) -> None:
-    result = box.run(
-        ["/bin/sh", "-c", "ln -s /usr/bin /tmp/here; test -e /tmp/here/env && cat /tmp/here/nothing; : >/tmp/here/x"]
-    )
+    result = box.run(sh("cat /etc/mtab /dev/stdin >/dev/null; ln -s ../etc/shadow /tmp/s; ln -s s /tmp/t; cat /tmp/t"))
+    assert [(one.name, one.count) for one in result.denials] == [("/etc/shadow", 1)]
+    result = box.run(sh("ln -s /usr/bin /tmp/here; test -e /tmp/here/env && cat /tmp/here/nothing; : >/tmp/here/x"))
     assert [(one.name, one.arguments) for one in result.denials] == [("/tmp/here/x", "openat O_WRONLY|O_CREAT|O_TRUNC")]
 
 
@@ -231,8 +234,8 @@ def test_it_ends_with_its_run_whatever_ends_it(guest: Guests) -> None:
     endings = (
         (["/bin/true"], LIMITS, Status.OK),
         (["/bin/sleep", "9"], Limits(wall_seconds=0.05), Status.WALL_LIMIT),
-        (["/bin/sh", "-c", "yes"], Limits(wall_seconds=5, cpu_seconds=0.05), Status.CPU_LIMIT),
-        (["/bin/sh", "-c", "kill -SEGV $$"], LIMITS, Status.SIGNALED),
+        (sh("yes"), Limits(wall_seconds=5, cpu_seconds=0.05), Status.CPU_LIMIT),
+        (sh("kill -SEGV $$"), LIMITS, Status.SIGNALED),
     )
     with Sandbox(policy(guest), LIMITS) as sandbox:
         for argv, limits, status in endings:
@@ -268,7 +271,7 @@ def test_many_runs_have_one_each(guest: Guests) -> None:
 def test_workspaces_are_bound_while_supervisors_serve(guest: Guests, tmp_path: Path) -> None:
     with Sandbox(policy(guest), LIMITS) as sandbox, sandbox.spawn([f"{EVERYWHERE}/asks", "refused", "20000"], stdin=b"") as busy:
         for _ in range(5):
-            result = sandbox.run(["/bin/sh", "-c", "echo x >>/workspace/file"], workspace=tmp_path)
+            result = sandbox.run(sh("echo x >>/workspace/file"), workspace=tmp_path)
             assert result.status is Status.OK
         assert told(busy.wait(), "socket").count == 20_000
     assert (tmp_path / "file").read_text() == "x\n" * 5

@@ -53,6 +53,14 @@ def test_bare_repositories_and_submodules_are_told_by_what_is_in_them(tmp_path: 
     assert sorted(found.git_directories) == [".git/modules/lib", ".git/modules/vendor/other", "bare.git"]
 
 
+def test_what_git_keeps_of_worktrees_elsewhere_is_found(tmp_path: Path, root: int) -> None:
+    make(tmp_path / "repo/.git/worktrees/one", tmp_path / "repo/.git/worktrees/two/deep")
+    make(tmp_path / "a/b/c/.git/worktrees/three", tmp_path / "a/b/c/d/.git/worktrees/too deep")
+    expected = ["a/b/c/.git/worktrees/three", "repo/.git/worktrees/one", "repo/.git/worktrees/two"]
+    for deep in (False, True):
+        assert sorted(survey.walk(root, WIDE, deep=deep).git_directories) == expected
+
+
 def test_a_root_may_be_a_repository_itself(tmp_path: Path, root: int) -> None:
     make(tmp_path / "objects", tmp_path / "refs")
     (tmp_path / "HEAD").touch()
@@ -63,6 +71,7 @@ def test_sockets_are_found_at_any_depth(tmp_path: Path, root: int) -> None:
     make(tmp_path / "a/b/c/d/e", tmp_path / ".git/objects/aa")
     bind(tmp_path / "a/b/c/d/e/deep")
     bind(tmp_path / "top")
+    bind(tmp_path / ".git/objects/aa/nobody looks here")
     (tmp_path / "link").symlink_to("top")
     os.mkfifo(tmp_path / "fifo")
     assert survey.walk(root, WIDE, deep=True).sockets == ("top", "a/b/c/d/e/deep")
@@ -93,7 +102,7 @@ def test_a_directory_without_end_is_not_taken_for_whole(tmp_path: Path, root: in
     assert not survey.walk(root, Bound(names=40, seconds=30), deep=True).complete
     assert survey.walk(root, Bound(names=50, seconds=30), deep=True).complete
     memory = Memory()
-    bind(tmp_path / "socket")
+    time.sleep(0.1)  # a time stamp of this very moment is not trusted anyway
     for _ in range(2):
         assert not survey.walk(root, Bound(names=10, seconds=30), deep=True, memory=memory).complete
 

@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
-enum { PAGE = 4096 };
+enum { PIECE = 256 };
 
 /* Bytes of another process, or -errno; fewer where what follows is not mapped. */
 long peek(int pid, uint64_t from, void *into, size_t size)
@@ -19,14 +19,14 @@ long peek(int pid, uint64_t from, void *into, size_t size)
 	return sys(SYS_process_vm_readv, pid, &here, 1, &there, 1, 0);
 }
 
-/* A text up to its NUL, page by page: what follows it need not be mapped. Cut at `size`; "" where it cannot be read. */
+/* A text up to its NUL, though what follows it need not be mapped. Cut at `size`; "" where it cannot be read. */
 void peek_text(int pid, uint64_t from, char *into, size_t size)
 {
 	size_t at = 0;
 	into[0] = 0;
 	while (from && at + 1 < size) {
-		size_t room = size - 1 - at, part = PAGE - (from + at) % PAGE;
-		long got = peek(pid, from + at, into + at, part < room ? part : room);
+		size_t room = size - 1 - at;
+		long got = peek(pid, from + at, into + at, room < PIECE ? room : PIECE);
 		if (got <= 0) {
 			into[0] = 0;
 			return;

@@ -11,7 +11,7 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-enum { NR_faccessat2 = 439, MOST_PARENTS = 48 };
+enum { NR_faccessat2 = 439, MOST_PARENTS = 48, MOST_LINKS = 8 };
 
 /* A name in the guest's tree, `root` being its root: a descriptor for looking only, or -errno. */
 static long look(int root, const char *path, bool follow)
@@ -23,6 +23,12 @@ static long look(int root, const char *path, bool follow)
 	while (*path == '/')
 		path++;
 	return sys(NR_openat2, root, *path ? path : ".", &how, sizeof how);
+}
+
+static bool exists(int root, const char *path)
+{
+	owned_fd fd = (int)look(root, path, false);
+	return fd >= 0;
 }
 
 static long permitted(int fd, int mode)
@@ -138,8 +144,24 @@ static long foresee_address(const char *path)
 	return strncmp(path, "127.", 4) && strncmp(path, "0.0.0.0:", 8) && strncmp(path, "[0000:", 6) ? -ENETUNREACH : 0;
 }
 
-/* -errno, or 0 where it will work. `next` is the argument behind the path. */
-long foresee(int root, const char *path, enum need need, uint64_t next)
+/* Puts what a link says in the place of its name. false: it is none, or one into /proc, where a process finds itself. */
+static bool follow_link(int root, char *path)
+{
+	static char text[PATH_MOST];
+	owned_fd link = (int)look(root, path, false);
+	long size = link < 0 ? link : sys(SYS_readlinkat, link, "", text, sizeof text - 1);
+	if (size <= 0)
+		return false;
+	text[size] = 0;
+	if (text[0] == '/' || !cut_last(path))
+		path[0] = 0;
+	text_add(path, PATH_ROOM, text);
+	return strncmp(path, "/proc/", 6) != 0;
+}
+
+/* -errno, or 0 where it will work. `next` is the argument behind the path, which becomes what it leads to where a link at its end
+ * leads to nothing. */
+long foresee(int root, char *path, enum need need, uint64_t next)
 {
 	if (path[0] != '/')
 		return need == NEED_SOCKET && path[0] ? foresee_address(path) : NOT_FORESEEN;
@@ -147,6 +169,11 @@ long foresee(int root, const char *path, enum need need, uint64_t next)
 	bool name = need == NEED_NAME || need == NEED_GONE || need == NEED_PLACED || need == NEED_NEW ||
 		    (need == NEED_FLAGS && next & O_NOFOLLOW);
 	owned_fd fd = (int)look(root, path, !name);
+	for (int i = 0; i < MOST_LINKS && fd == -ENOENT && !name && exists(root, path); i++) {
+		if (!follow_link(root, path))
+			return NOT_FORESEEN;
+		fd = (int)look(root, path, true);
+	}
 	if (fd >= 0)
 		return of_existing(root, fd, path, need, next);
 	if (fd != -ENOENT && fd != -ENOTDIR)

@@ -21,7 +21,13 @@ static const struct open_how beneath = {
 	.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH,
 };
 
-/* `path` leads to `point`: before Linux 5.12 flags are set by it, once the tree is attached. */
+static bool is_link(int fd)
+{
+	struct stat found;
+	return !fstat(fd, &found) && S_ISLNK(found.st_mode);
+}
+
+/* `path` leads to `point`: before Linux 5.12 flags are set by it, once the tree is attached. A link needs none. */
 static int hold(int point, uint32_t flags, const char *path, const char *item, struct sn_failure *why)
 {
 	owned_fd tree = (int)sys(NR_open_tree, point, "", OPEN_TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH | TREE_RECURSIVE);
@@ -31,7 +37,7 @@ static int hold(int point, uint32_t flags, const char *path, const char *item, s
 	long result = set < 0 && !is_absent(set) ? set : mount_move(tree, point);
 	if (result < 0)
 		return fail(why, SN_STAGE_GUARD, result, item);
-	if (is_absent(set) && remount_tree("/proc/self/mountinfo", path, mount_classic_flags(flags), true, why)) {
+	if (is_absent(set) && !is_link(point) && remount_tree("/proc/self/mountinfo", path, mount_classic_flags(flags), true, why)) {
 		why->stage = SN_STAGE_GUARD;
 		return -1;
 	}

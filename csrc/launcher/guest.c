@@ -170,7 +170,8 @@ void guest_give_turn(struct guest *guest, uint32_t from, uint32_t to)
 
 static int prepare(struct guest *guest)
 {
-	return session(guest) || cgroup_namespace(guest) || creds_drop(&guest->held, &guest->why) || install_filter(guest, true) ? -1 : 0;
+	return session(guest) || cgroup_namespace(guest) || creds_drop(&guest->held, &guest->why) ||
+			       landlock_own(guest->plan, &guest->why) || install_filter(guest, true) ? -1 : 0;
 }
 
 /* The box is ours now: the host gets a pidfd of init, and what holds so far. */

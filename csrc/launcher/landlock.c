@@ -95,12 +95,16 @@ int landlock_complete(struct plan *plan, const struct request *request, struct s
 	return add_directory(plan, shown, head->landlock_workspace, why);
 }
 
+/* The guest's, before its filter is there. */
+int landlock_own(const struct plan *plan, struct sn_failure *why)
+{
+	return plan->ruleset < 0 ? 0 : add_rules(plan, SN_RULE_SELF, why);
+}
+
 int landlock_enter(const struct plan *plan, uint32_t *held, struct sn_failure *why)
 {
 	if (plan->ruleset < 0)
 		return 0;
-	if (add_rules(plan, SN_RULE_SELF, why))
-		return -1;
 	long result = sys(NR_landlock_restrict_self, plan->ruleset, 0);
 	if (result < 0)
 		return fail(why, SN_STAGE_LANDLOCK, result, "landlock_restrict_self");

@@ -177,9 +177,10 @@ const char *request_guard_name(const struct sn_guard *guard);
 const struct sn_guard *request_guard_after(const struct sn_guard *guard);
 int request_place_files(const struct plan *plan, const struct request *request, struct sn_failure *why);
 
-/* landlock.c: in this order; the last is the guest's */
+/* landlock.c: by init while the box is parked; by the guest, parked; by init where a run brings something; by the guest */
 int landlock_prepare(struct plan *plan, struct sn_failure *why);
 int landlock_complete(struct plan *plan, const struct request *request, struct sn_failure *why);
+int landlock_own(const struct plan *plan, struct sn_failure *why);
 int landlock_enter(const struct plan *plan, uint32_t *held, struct sn_failure *why);
 
 /* guest.c: from the clone to execve, in memory and with a descriptor table shared with init. The two take turns on one word, which the
@@ -265,7 +266,7 @@ void process_path(int pid, const char *what, long number, char *into, size_t siz
 void read_arguments(int pid, const struct seccomp_data *call, const struct shape *shape, char paths[2][PATH_ROOM], char *word,
 		    size_t word_size);
 enum { NOT_FORESEEN = 1 };
-long foresee(int root, const char *path, enum need need, uint64_t next);
+long foresee(int root, char *path, enum need need, uint64_t next);
 
 /* probe.c */
 void probe_all(struct plan *plan, struct sn_probes *out);

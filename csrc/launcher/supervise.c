@@ -20,7 +20,7 @@
 #include <sys/prctl.h>
 
 /* Notes of calls that were let through leave this much room for refused ones. */
-enum { KEPT_FOR_REFUSED = SN_MAX_DENIALS / 4, LANDLOCK_REMOVE_FILE = 1 << 5 };
+enum { KEPT_FOR_REFUSED = SN_MAX_DENIALS / 4, LANDLOCK_REMOVE_FILE = 1 << 5, WORD_MOST = 64 };
 #ifndef SECCOMP_USER_NOTIF_FLAG_CONTINUE
 #define SECCOMP_USER_NOTIF_FLAG_CONTINUE 1
 #endif
@@ -31,6 +31,7 @@ struct supervisor {
 	const struct plan *plan;
 	struct sn_denials *told;
 	int socket, listener;
+	int root; /* the guest's: one for all of its processes; -1 until one has executed its program */
 };
 
 static char paths[2][PATH_ROOM];
@@ -68,19 +69,6 @@ static bool beneath(const char *path, const char *root)
 	return length && !strncmp(path, root, length) && (!path[length] || path[length] == '/');
 }
 
-/* Something empty covers it in every box. */
-static bool is_masked(const struct plan *plan, const char *path)
-{
-	const struct sn_plan *head = plan->head;
-	const struct sn_op *first[] = {(const void *)(plan->base + head->template_at), (const void *)(plan->base + head->box_at)};
-	const uint32_t count[] = {head->template_count, head->box_count};
-	for (int list = 0; list < 2; list++)
-		for (uint32_t i = 0; i < count[list]; i++)
-			if (first[list][i].kind == SN_OP_MASK && beneath(path, plan_text(plan, first[list][i].target)))
-				return true;
-	return false;
-}
-
 /* Landlock: no rule that covers the path permits to remove it. */
 static bool is_kept(const struct plan *plan, const char *path)
 {
@@ -92,18 +80,33 @@ static bool is_kept(const struct plan *plan, const char *path)
 	return head->landlock_handled & ~granted & LANDLOCK_REMOVE_FILE;
 }
 
-/* Of a call that is let through: the errno that it will get by the look of things, or not below 0. */
-static long foresee_call(const struct plan *plan, int pid, const struct seccomp_data *call, const struct shape *shape)
+/* Whether the caller still waits, so that the pid was its own all the time. */
+static bool is_valid(const struct supervisor *self, const struct seccomp_notif *note)
+{
+	return sys(SYS_ioctl, self->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &note->id) >= 0;
+}
+
+static void open_root(struct supervisor *self, const struct seccomp_notif *note)
 {
 	char link[64];
-	process_path(pid, "/root", -1, link, sizeof link);
-	owned_fd root = (int)sys(SYS_openat, AT_FDCWD, link, O_PATH | O_CLOEXEC);
+	process_path((int)note->pid, "/root", -1, link, sizeof link);
+	self->root = (int)sys(SYS_openat, AT_FDCWD, link, O_PATH | O_CLOEXEC);
+	if (!is_valid(self, note))
+		fd_close(&self->root);
+}
+
+/* Of a call that is let through: the errno that it will get by the look of things, or not below 0. */
+static long foresee_call(struct supervisor *self, const struct seccomp_notif *note, const struct shape *shape)
+{
+	const struct plan *plan = self->plan;
 	long error = 0;
-	for (int i = 0; i < 2 && error >= 0 && root >= 0; i++) {
+	if (self->root < 0)
+		open_root(self, note);
+	for (int i = 0; i < 2 && error >= 0 && self->root >= 0; i++) {
 		const struct path_place *place = &shape->path[i];
 		if (place->need == NEED_NOTHING || !paths[i][0] || beneath(paths[i], "/proc"))
 			continue;
-		error = is_masked(plan, paths[i]) ? -ENOENT : foresee(root, paths[i], place->need, call->args[(place->text + 1) % 6]);
+		error = foresee(self->root, paths[i], place->need, note->data.args[(place->text + 1) % 6]);
 		if (error == -ENOENT && beneath(paths[i], plan_text(plan, plan->head->workspace_at)))
 			error = NOT_FORESEEN; /* the run's own */
 		if (!error && place->need == NEED_GONE && is_kept(plan, paths[i]))
@@ -113,21 +116,35 @@ static long foresee_call(const struct plan *plan, int pid, const struct seccomp_
 }
 
 /* The arguments that say what was asked, and the texts. */
-static void describe(int pid, const struct seccomp_data *call, uint32_t read, struct sn_denial *denial)
+static void describe(const struct seccomp_data *call, uint32_t keys, const char *word, struct sn_denial *denial)
 {
-	static const struct shape plain = {.path = {{-1, -1, NEED_NOTHING}, {-1, -1, NEED_NOTHING}}, .word = -1};
-	const struct shape *known = shape_of(call->nr), *shape = known ? known : &plain;
-	char word[64];
 	denial->arch = call->arch;
 	denial->nr = call->nr;
 	denial->count = 1;
 	for (int i = 0; i < 6; i++)
-		denial->args[i] = (shape->keys | read) >> i & 1 ? call->args[i] : 0;
-	read_arguments(pid, call, shape, paths, word, sizeof word);
+		denial->args[i] = keys >> i & 1 ? call->args[i] : 0;
 	text_add(denial->path, sizeof denial->path, paths[0]);
-	text_add(denial->other, sizeof denial->other - sizeof word, paths[1]);
+	text_add(denial->other, sizeof denial->other - WORD_MOST, paths[1]);
 	size_t at = strlen(denial->other) + 1;
 	text_add(denial->other + at, sizeof denial->other - at, word);
+}
+
+/* Into denial->error what the call is to get. */
+static void judge(struct supervisor *self, const struct seccomp_notif *note, struct sn_denial *denial)
+{
+	static const struct shape plain = {.path = {{-1, -1, NEED_NOTHING}, {-1, -1, NEED_NOTHING}}, .word = -1};
+	const struct sn_plan *head = self->plan->head;
+	const struct sock_filter *filter = (const void *)(self->plan->base + head->explain_at);
+	char word[WORD_MOST] = "";
+	uint32_t read, action = bpf_answer(filter, head->explain_count, &note->data, &read);
+	bool permits = action == SECCOMP_RET_ALLOW, refuses = (action & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO;
+	const struct shape *known = permits || refuses ? shape_of(note->data.nr) : NULL, *shape = known ? known : &plain;
+	read_arguments((int)note->pid, &note->data, shape, paths, word, sizeof word);
+	if (permits)
+		denial->error = (int32_t)foresee_call(self, note, shape);
+	else
+		denial->error = refuses ? (int32_t)(action & SECCOMP_RET_DATA) : SN_DENIAL_ENDED;
+	describe(&note->data, shape->keys | read, word, denial);
 }
 
 static void answer(const struct supervisor *self, uint64_t id, int32_t error, struct sn_denial *denial)
@@ -156,10 +173,8 @@ static void end_tree(const struct supervisor *self, const struct seccomp_data *c
 	channel_send(self->socket, &ending, sizeof ending, NULL, 0);
 }
 
-static void serve(const struct supervisor *self)
+static void serve(struct supervisor *self)
 {
-	const struct sn_plan *head = self->plan->head;
-	const struct sock_filter *filter = (const void *)(self->plan->base + head->explain_at);
 	struct sn_denial denial = {0};
 	union {
 		struct seccomp_notif call;
@@ -167,17 +182,11 @@ static void serve(const struct supervisor *self)
 	} note = {.room = {0}};
 	if (sys(SYS_ioctl, self->listener, SECCOMP_IOCTL_NOTIF_RECV, &note) < 0)
 		return;
-	const struct seccomp_data *call = &note.call.data;
-	uint32_t read, action = bpf_answer(filter, head->explain_count, call, &read);
-	describe((int)note.call.pid, call, read, &denial);
-	if (action == SECCOMP_RET_ALLOW && shape_of(call->nr))
-		denial.error = (int32_t)foresee_call(self->plan, (int)note.call.pid, call, shape_of(call->nr));
-	else if (action != SECCOMP_RET_ALLOW)
-		denial.error = (action & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO ? (int32_t)(action & SECCOMP_RET_DATA) : SN_DENIAL_ENDED;
-	if (sys(SYS_ioctl, self->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &note.call.id) < 0)
+	judge(self, &note.call, &denial);
+	if (!is_valid(self, &note.call))
 		return; /* whose memory was that? */
 	if (denial.error == SN_DENIAL_ENDED)
-		end_tree(self, call, &denial);
+		end_tree(self, &note.call.data, &denial);
 	else
 		answer(self, note.call.id, denial.error > 0 ? denial.error : 0, &denial);
 }
@@ -210,13 +219,14 @@ static int become_nobody(const struct plan *plan)
 
 static __attribute__((noreturn)) void supervise(const struct plan *plan, int socket, int memory)
 {
-	struct supervisor self = {.plan = plan, .socket = 3};
+	struct supervisor self = {.plan = plan, .socket = 3, .root = -1};
 	self.told = mmap(NULL, sizeof *self.told, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	/* In place of the launcher's control socket, which must close with the launcher. */
 	if (self.told == MAP_FAILED || sys(SYS_dup3, socket, self.socket, O_CLOEXEC) < 0 || become_nobody(plan))
 		sys(SYS_exit_group, 1);
 	sys(SYS_close, socket);
 	sys(SYS_close, memory);
+	sys(SYS_close, plan->idmap_fd);
 	self.told->version = SN_WIRE_VERSION;
 	self.told->state = SN_DENIALS_OPEN;
 	self.listener = take_listener(self.socket);

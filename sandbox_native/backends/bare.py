@@ -26,11 +26,15 @@ from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import HOME, WORKSPACE
 from sandbox_native.errors import SetupError, UnsupportedError
 from sandbox_native.policy import Policy
+from sandbox_native.receipt_paths import NOTHING as NO_WORKSPACE
+from sandbox_native.receipt_paths import Brought
 from sandbox_native.request import Body, file_mode
+from sandbox_native.run_checks import RunChecks
 from sandbox_native.workspace import open_workspace
 
 _PREFIX: Final = "sandbox-native-"
 _FRESH_SECONDS: Final = 1.0
+_ELSEWHERE: Final = "give a workspace without it, or pass what is needed in files="
 # git gives up on a file that is there and may not be read; the host's own configuration may not.
 _ADDED: Final = (b"GIT_CONFIG_NOSYSTEM=1",)
 
@@ -43,6 +47,11 @@ class Place(Given):
     name: str = ""
     lock: int = -1
     scratch: int = -1  # of `home` and `tmp`
+    of_host: bool = False  # the workspace is a directory of the host's, which stays
+
+    @property
+    def brought(self) -> Brought:
+        return Brought(shown=True) if self.of_host else NO_WORKSPACE
 
     def descriptors(self) -> Any:
         fd = -1 if self.workspace is None else self.workspace.fd
@@ -72,10 +81,15 @@ class Place(Given):
         self.lock = self.scratch = -1
 
 
-def give(job: Job, policy: Policy) -> tuple[Job, Place]:
-    """The run as it is there: in directories of its own, with `files` placed. SetupError when these cannot be made."""
-    place = Place()
+def give(job: Job, policy: Policy, checks: RunChecks) -> tuple[Job, Place]:
+    """The run as it is there: in directories of its own, with `files` placed.
+
+    SetupError when these cannot be made, or (ESTALE) the plan is not that of the host's directories any more. UnsupportedError
+    for a workspace that holds what is protected or hidden.
+    """
+    place = Place(of_host=job.workspace is not None)
     try:
+        _look(job, place, checks)
         return _give(job, place, policy)
     except OSError as error:
         place.close()
@@ -89,15 +103,27 @@ def give(job: Job, policy: Policy) -> tuple[Job, Place]:
 
 def _give(job: Job, place: Place, policy: Policy) -> tuple[Job, Place]:
     root = _make(place)
-    if job.workspace is not None:
-        place.workspace = open_workspace(job.workspace)
-    else:
+    if place.workspace is None:
         place.workspace = open_workspace(f"{root}/workspace")
-        for name, data in job.files.items():
-            _place_file(place.workspace.fd, name, data)
+    for name, data in job.files.items():
+        _place_file(place.workspace.fd, name, data)
     moved = {WORKSPACE: place.workspace.path, HOME: f"{root}/scratch/home", "/tmp": f"{root}/scratch/tmp"}
     moved |= {inside: host for host, inside in (*policy.readable, *policy.writable)}
     return replace(job, body=_renamed(job.body, moved)), place
+
+
+def _look(job: Job, place: Place, checks: RunChecks) -> None:
+    """At the host's directories that the run may write."""
+    if job.workspace is not None:
+        place.workspace = open_workspace(job.workspace)
+    if place.of_host or checks.needed:
+        place.before = checks.begin(place.workspace)
+        if place.before.stale:
+            raise SetupError("guard", errno.ESTALE, "", "what is protected changes while runs begin: run again")
+    if place.guards:
+        name = next(guard.name for guard in place.guards if guard.read_only or guard.mask)
+        what = f"a mount namespace (to protect {name} in the workspace)"
+        raise UnsupportedError("Landlock cannot take back beneath a directory what it gave above", (what,), _ELSEWHERE)
 
 
 def _make(place: Place) -> str:

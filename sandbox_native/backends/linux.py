@@ -113,7 +113,7 @@ class LinuxBackend:
             raise UnsupportedError("limits.cpus needs a control group", ("a control group",), "leave cpus=None, or see doctor")
         engine = self._engine or self._open()
         if self._ground.plan.bare:
-            job, place = bare.give(job, self._policy)
+            engine, (job, place) = self._fresh(engine, lambda _: bare.give(job, self._policy, self._checks))
             return self._start(engine, job, place)
         if job.workspace is None and not self._gives_always:
             return self._start(engine, job, NOTHING)
@@ -146,14 +146,17 @@ class LinuxBackend:
         return box
 
     def _give(self, engine: Engine, path: str | None) -> tuple[Engine, Given]:
+        return self._fresh(engine, lambda current: give(current, self._ground, self._checks, path))
+
+    def _fresh(self, engine: Engine, make: Callable[[Engine], _T]) -> tuple[Engine, _T]:
         try:
-            return engine, give(engine, self._ground, self._checks, path)
+            return engine, make(engine)
         except SetupError as error:
             if error.errno not in (errno.ESTALE, errno.ENOENT):
                 raise
         # The directory is on a mount that is newer than the launcher's copy of the host's tree, or other files are protected now.
         engine = self._renew(engine)
-        return engine, give(engine, self._ground, self._checks, path)
+        return engine, make(engine)
 
     def _request(self, job: Job, given: Given, size: int) -> Any:
         """A struct sn_request: the part that follows from the limits is kept."""

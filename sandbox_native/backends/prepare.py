@@ -61,7 +61,7 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> t
         plan=plan,
         group=hierarchy.detail,
         swap_limited=engine.swap_limited,
-        rlimit_counts=rung is not Rung.FULL and features.works(Feature.NPROC),
+        rlimit_counts=rung is Rung.NAMESPACES and features.works(Feature.NPROC),
         tree=facts.tree,
         landlock_abi=features.landlock_abi,
     )

@@ -1,6 +1,6 @@
-"""One overlay, from reading what the guest changed to committing it; and what an interrupted commit left. Host process.
+"""One overlay, from reading what the guest changed to committing it. Host process.
 
-Called by changes.py, and by workspace.py before a run.
+Called by changes.py.
 """
 
 from __future__ import annotations

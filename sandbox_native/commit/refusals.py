@@ -11,7 +11,7 @@ Called by overlay.py with a tree of changes; marks what is refused in it. The re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from sandbox_native.commit.marks import Kind
 from sandbox_native.commit.node import SET_ID, Node
 from sandbox_native.commit.place import RESERVED
 from sandbox_native.commit.protected import Protected
-from sandbox_native.commit.repositories import Found, candidates, find
+from sandbox_native.commit.repositories import Around, Found, find, look_around
 from sandbox_native.commit.resolve import Names, Place, View
 
 _GIT: Final = ".git/"
@@ -45,12 +45,10 @@ def refuse(tree: Node, target: int, protected: Protected) -> None:
     for node in _nodes(tree):
         _refuse_by_itself(node)
     refuse_lookalikes(tree, (name for name, _ in protected.names))
-    tops, suspects = candidates(tree)
-    tops += (tuple(top.split("/")) for top in protected.tops if top)
-    suspects += (tuple(path.split("/")) for path in protected.repositories if path)
+    around = look_around(tree, protected)
     before = View(None, target)
-    rules_before = _rules(before, find(before, tops, suspects), protected)
-    rules = _settled(tree, target, tops, suspects, protected, before, rules_before)
+    rules_before = _rules(before, find(before, around), protected)
+    rules = _settled(tree, target, around, protected, before, rules_before)
     for names, rule in (rules_before | rules).items():
         _refuse_path(tree, before, names, rule)
     for names, rule in rules_before.items():
@@ -89,19 +87,11 @@ def _refuse_by_itself(node: Node) -> None:
         node.refuse("a set-id bit")
 
 
-def _settled(
-    tree: Node,
-    target: int,
-    tops: list[Names],
-    suspects: list[Names],
-    protected: Protected,
-    before: View,
-    rules_before: _Rules,
-) -> _Rules:
+def _settled(tree: Node, target: int, around: Around, protected: Protected, before: View, rules_before: _Rules) -> _Rules:
     """The rules with the guest's changes, once no link of the guest's is left that would make new ones of what is there."""
-    for left in reversed(range(_ROUNDS)):
+    for _ in range(_ROUNDS):
         view = View(tree, target)
-        found = find(view, tops, suspects)
+        found = find(view, around)
         rules = _rules(view, found, protected)
         refused = False
         for place in found.outside:
@@ -109,14 +99,14 @@ def _settled(
         for names, rule in rules.items():
             if names not in rules_before and before.exists(names):
                 refused |= _refuse_links(rule.way.guests, f"it would make {rule.name} of {'/'.join(names)}")
-            elif not left:
-                refused |= _refuse_links(rule.way.guests, "too many links lead to protected names")
         if not refused:
-            break
-    return rules
+            return rules
+    _refuse_links([node for node in _nodes(tree) if node.text], "too many links lead to protected names, one by one")
+    view = View(tree, target)
+    return _rules(view, find(view, around), protected)
 
 
-def _refuse_links(guests: tuple[Node, ...], reason: str) -> bool:
+def _refuse_links(guests: Iterable[Node], reason: str) -> bool:
     fresh = [node for node in guests if not node.refused]
     for node in fresh:
         node.refuse(reason)
@@ -127,12 +117,16 @@ def _rules(view: View, found: Found, protected: Protected) -> _Rules:
     rules: _Rules = {}
     plain = [(name, field) for name, field in protected.names if not name.startswith(_GIT)]
     for top in found.tops:
+        way, there = Place(top), view.entries(top)
         for name, field in plain:
-            _add(rules, view, found, Place(top), name, "/".join((*top, name)), field)
+            if there is None or name.partition("/")[0] in there:
+                _add(rules, view, found, way, name, "/".join((*top, name)), field)
     of_git = [(name.removeprefix(_GIT), field) for name, field in protected.names if name.startswith(_GIT)]
     for way in list(found.repositories.values()):
+        there = None if way.names is None else view.entries(way.names)
         for name, field in of_git:
-            _add(rules, view, found, way, name, _GIT + name, field)
+            if there is None or name in there:
+                _add(rules, view, found, way, name, _GIT + name, field)
     for path, field in protected.paths:
         _add(rules, view, found, Place(()), path, path, field)
     return rules

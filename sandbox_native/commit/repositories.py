@@ -7,18 +7,20 @@ merely looks like a repository, which is enough for git when somebody stands in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from sandbox_native.commit.marks import Kind
 from sandbox_native.commit.node import Node
+from sandbox_native.commit.protected import Protected
 from sandbox_native.commit.resolve import Names, Place, View
 
 MOST: Final = 1024
 """Working trees that a guest may make in one run; the .git of the others is refused."""
 
 _LOOKS: Final = ("HEAD", "objects", "refs", "commondir")
+_TELLING: Final = (*_LOOKS, "config", "hooks")
 
 
 @dataclass(slots=True)
@@ -30,13 +32,20 @@ class Found:
     outside: list[Place] = field(default_factory=list)
 
 
-def find(view: View, tops: Iterable[Names], suspects: Iterable[Names]) -> Found:
-    """`tops`: where a .git may be; the root always. `suspects`: directories that may look like a repository themselves."""
+@dataclass(slots=True)
+class Around:
+    """Where to look: directories in which a .git may be (the root always), and some that may look like a repository."""
+
+    tops: dict[Names, None] = field(default_factory=dict)
+    suspects: dict[Names, None] = field(default_factory=dict)
+
+
+def find(view: View, around: Around) -> Found:
     found = Found([()])
-    found.tops += (top for top in dict.fromkeys(tops) if top and view.exists((*top, ".git")))
+    found.tops += (top for top in around.tops if top and view.exists((*top, ".git")))
     for top in found.tops:
         _note(view, found, view.repository(top))
-    for names in suspects:
+    for names in around.suspects:
         if names not in found.repositories and _looks_like_one(view, names):
             _note(view, found, Place(names, tuple(_made(view, names))))
     return found
@@ -73,10 +82,11 @@ def _made(view: View, names: Names) -> Iterator[Node]:
             yield node
 
 
-def candidates(tree: Node) -> tuple[list[Names], list[Names]]:
-    """Of what the guest touched: directories with a .git or with one before, and those that may look like a repository."""
-    tops: list[Names] = []
-    suspects: list[Names] = []
+def look_around(tree: Node, protected: Protected) -> Around:
+    """What the guest touched, what the host has, and what went with a directory that the guest removed."""
+    around = Around()
+    around.tops |= {tuple(top.split("/")): None for top in protected.tops if top}
+    around.suspects |= {tuple(path.split("/")): None for path in protected.repositories if path}
     waiting: list[tuple[Node, Names]] = [(tree, ())]
     made = 0
     while waiting:
@@ -87,12 +97,12 @@ def candidates(tree: Node) -> tuple[list[Names], list[Names]]:
             if made > MOST:
                 git.refuse(f"the guest made more than {MOST} working trees of git")
         if git is not None or node.merges:
-            tops.append(names)
-        if not node.children.keys().isdisjoint((*_LOOKS, "config", "hooks")):
-            suspects.append(names)
+            around.tops[names] = None
+        if not node.children.keys().isdisjoint(_TELLING):
+            around.suspects[names] = None
         for child in node.children.values():
             if child.kind is Kind.DIRECTORY:
                 waiting.append((child, (*names, child.name)))
-            if child.lost is not None:
-                tops += ((*names, child.name, *filter(None, top.split("/"))) for top in child.lost.repositories)
-    return tops, suspects
+            for top in () if child.lost is None else child.lost.repositories:
+                around.tops[(*names, child.name, *filter(None, top.split("/")))] = None
+    return around

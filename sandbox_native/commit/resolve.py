@@ -7,6 +7,7 @@ out of it is said to. A view without a tree is the directory as the host has it.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,6 +72,15 @@ class View:
             else:
                 node = child
         return self._hosts(names)
+
+    def entries(self, directory: Names) -> Collection[str] | None:
+        """All that is in a directory that the guest made; None where the host knows more."""
+        node = self._tree
+        for name in directory:
+            if node is None or node.refused:
+                return None
+            node = node.children.get(name)
+        return None if node is None or node.merges or node.kind is not Kind.DIRECTORY else node.children.keys()
 
     def exists(self, names: Names) -> bool:
         return self.entry(names).kind is not Kind.REMOVED

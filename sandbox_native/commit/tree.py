@@ -77,8 +77,11 @@ class _Reader:
         if node.merges:
             self._below.up()
         self._above.up()
-        if level.restore >= 0:
-            os.chmod(node.name, level.restore, dir_fd=self._above.fd)
+        self._shut(node, level.restore)
+
+    def _shut(self, node: Node, restore: int) -> None:
+        if restore >= 0:
+            os.chmod(node.name, restore, dir_fd=self._above.fd)
 
     def _remove_the_rest(self, node: Node, kept: set[str]) -> None:
         for name in sorted(os.listdir(self._below.fd)):
@@ -86,6 +89,9 @@ class _Reader:
                 self._take_in(Node(name, Kind.REMOVED, node))
 
     def _entry(self, level: _Level, name: str) -> _Level | None:
+        if self._entries >= MAX_ENTRIES:
+            self._pass_over(Node(name, Kind.SPECIAL, level.node))
+            return None
         status = os.stat(name, dir_fd=self._above.fd, follow_symlinks=False)
         kind = marks.upper_kind(name, self._above.fd, status, level.opaque == b"x")
         node = Node(name, kind, level.node, status)
@@ -106,6 +112,7 @@ class _Reader:
                 self._below.down(node.name)
             except OSError as error:
                 self._above.up()
+                self._shut(node, restore)
                 node.refuse(f"the host's directory: {os.strerror(error.errno or 0)}")
                 self._count(node)
                 return None
@@ -136,7 +143,7 @@ class _Reader:
             node.refuse(f"the guest changed more than {MAX_ENTRIES} entries: this and what follows is left out")
             assert node.parent is not None
             node.parent.children[node.name] = node
-        node.refuse("left out")
+            node.parent.beneath += 1
         self._beyond.beneath += 1
 
     def _count(self, node: Node) -> None:
