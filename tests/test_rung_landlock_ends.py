@@ -204,7 +204,8 @@ def test_a_host_that_is_killed_takes_everything_with_it(public: Guests) -> None:
 
     set_aside_first()
     pid = scope.child(host)
-    assert os.read(ready, 1) == b"x" and len(sleepers(781)) == 2 and len(left()) == 1
+    assert os.read(ready, 1) == b"x" and len(left()) == 1
+    boxes.until(lambda: len(sleepers(781)) == 2, 5, "both sleep")
     kill_all([pid])
     os.waitpid(pid, 0)
     boxes.until(lambda: sleepers(781) == [] and not ours_of(boxes.PLAIN_USER), 5, "everything ends")
