@@ -20,6 +20,8 @@ from sandbox_native.snapshots import State, look_softly, snapshot
 from sandbox_native.survey import Survey
 
 _ROUNDS: Final = 4  # a link that leads to a link, a worktree's .git file to a directory with a commondir
+
+
 @dataclass(frozen=True, slots=True)
 class Guard:
     """One mount on top of a workspace: `name` relative to it, what was there when it was looked at, and what is done to it:

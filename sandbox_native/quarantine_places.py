@@ -1,8 +1,9 @@
 """Where things go that guests made under denied names, and how they get there. Linux, host process; used by quarantine.py.
 
 The place is a directory `.sandbox-native-quarantine` beside the root, of mode 0700 and the caller's own; in it one directory for
-each run and root, and in that what was moved, by the name that it had. Where the root's parent is on another mount, or not the
-caller's to write, the place is at the top of the root, under that name with a suffix: later boxes have it covered.
+each run and root, and in that what was moved, by the name that it had. (Where another user has that name, as may be in /tmp, it
+is followed by the caller's uid.) Where the root's parent is on another mount, or not the caller's to write, the place is at
+the top of the root, under that name with a suffix: later boxes have it covered.
 """
 
 from __future__ import annotations
@@ -104,11 +105,14 @@ class Places:
         if above is None:
             return False
         try:
-            common = _common(above)
-            try:
-                return any(_holds(common, f"{run}/{path}", state) for run in os.listdir(common))
-            finally:
-                os.close(common)
+            for name in _shared():
+                if (common := _ours(above, name)) is not None:
+                    try:
+                        if any(_holds(common, f"{run}/{path}", state) for run in os.listdir(common)):
+                            return True
+                    finally:
+                        os.close(common)
+            return False
         finally:
             os.close(above)
 
@@ -144,23 +148,35 @@ def _opened(above: int, name: str) -> int:
         os.close(way)
 
 
+def _shared() -> tuple[str, str]:
+    """Names of the directory that all runs share: the second where the first is another user's."""
+    return QUARANTINE, f"{QUARANTINE}-{os.geteuid()}"
+
+
 def _common(above: int) -> int:
-    """The directory that all runs share, or another when somebody else made that one."""
+    for name in _shared():
+        try:
+            os.mkdir(name, 0o700, dir_fd=above)
+        except FileExistsError:
+            pass
+        if (fd := _ours(above, name)) is not None:
+            return fd
+    return _made(above, f"{QUARANTINE}-{os.urandom(6).hex()}")  # somebody wants us to have none
+
+
+def _ours(above: int, name: str) -> int | None:
+    """None for what is not there, no directory, or one that others can get at."""
     try:
-        os.mkdir(QUARANTINE, 0o700, dir_fd=above)
-    except FileExistsError:
-        pass
-    try:
-        fd = _opened(above, QUARANTINE)
+        fd = _opened(above, name)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise
-    else:
-        status = os.fstat(fd)
-        if status.st_uid == os.geteuid() and not status.st_mode & 0o077:
-            return fd
-        os.close(fd)
-    return _made(above, f"{QUARANTINE}-{os.urandom(6).hex()}")
+        return None
+    status = os.fstat(fd)
+    if status.st_uid == os.geteuid() and not status.st_mode & 0o077:
+        return fd
+    os.close(fd)
+    return None
 
 
 def _rename_into(fd: int, name: str, place: int, path: str) -> str:

@@ -61,6 +61,11 @@ def test_what_leads_to_another_root_is_kept(tmp_path: Path) -> None:
     assert kinds(protection(tmp_path, roots=("a/b/c",))) == {"a": "kept", "a/b": "kept"}
 
 
+def test_what_is_another_roots_has_no_guard_here(tmp_path: Path) -> None:
+    make(tmp_path, "a/b/c/", "a/.git/hooks/", "a/b/.bashrc")
+    assert kinds(protection(tmp_path, protected=("a/b/.bashrc",), roots=("a", "a/b/c"))) == {}
+
+
 def test_nothing_beneath_a_guard_needs_one_but_to_be_covered(tmp_path: Path) -> None:
     make(tmp_path, ".vscode/a/secret", ".vscode/b", "dark/.git/hooks/")
     found = protection(tmp_path, protected=(".vscode/b",), hidden=(".vscode/a/secret", "dark"))

@@ -36,15 +36,31 @@ def test_a_directory_that_the_guest_sees_is_no_place_for_it(root: Path) -> None:
 
 def test_somebody_elses_directory_of_that_name_is_not_used(root: Path) -> None:
     before = protection(root)
-    make(root, ".bashrc")
     (root.parent / QUARANTINE).mkdir(mode=0o777)
     (root.parent / QUARANTINE).chmod(0o777)
-    settle(root, before)
+    for text in ("first", "second"):
+        (root / ".bashrc").write_text(text)
+        settle(root, before)
     assert os.listdir(root.parent / QUARANTINE) == []
-    (other,) = [path for path in root.parent.iterdir() if path.name.startswith(QUARANTINE + "-")]
-    (place,) = other.iterdir()
-    assert (place / ".bashrc").read_text() == "was here"
+    other = root.parent / f"{QUARANTINE}-{os.geteuid()}"
+    assert sorted((place / ".bashrc").read_text() for place in other.iterdir()) == ["first", "second"]
     assert stat.S_IMODE(other.stat().st_mode) == 0o700
+    other.rename(root.parent / "moved")
+    other.mkdir(mode=0o755)
+    other.chmod(0o755)
+    make(root, ".bashrc")
+    settle(root, before)
+    assert os.listdir(other) == []
+    assert not (root / ".bashrc").exists()
+
+
+def test_asking_makes_nothing(root: Path) -> None:
+    make(root, ".npmrc")
+    before = protection(root)
+    (root / "new").write_text("saved by the user")
+    (root / "new").rename(root / ".npmrc")
+    assert set(settle(root, before)) == {".npmrc"}
+    assert not (root.parent / QUARANTINE).exists()
 
 
 def test_a_link_of_that_name_is_not_followed(root: Path, tmp_path: Path) -> None:

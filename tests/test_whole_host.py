@@ -12,7 +12,7 @@ from hosttrees import CONNECT, listening
 from running import PYTHON, sh
 from test_readable import Hosted, hosted, mount, public, run, top
 
-from sandbox_native import Policy, ReadPolicy, Sandbox
+from sandbox_native import Policy, ReadPolicy, Sandbox, hosttree
 
 __all__ = ["hosted", "public", "top"]  # fixtures
 
@@ -55,6 +55,11 @@ def test_the_whole_host_is_shown_but_for_the_boxs_own_and_secrets(hosted: Hosted
                 assert not sandbox.run(sh(f"echo > {path}")).ok, path
 
     hosted(prepare, work)
+
+
+def test_a_hidden_directory_at_the_top_is_an_empty_one_of_the_boxs_own() -> None:
+    tree = hosttree.read_tree(Policy.strict(read=HOST))
+    assert next(one.kind for one in tree.shown if one.inside == "/root") == "dir"
 
 
 def test_a_secret_is_covered_wherever_a_mount_shows_it(hosted: Hosted, top: Path) -> None:

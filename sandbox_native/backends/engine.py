@@ -25,11 +25,13 @@ _FEWEST_SLOTS: Final = 2
 _PRUNE_SECONDS: Final = 1.0  # after which a slot has ended that was to end by itself
 _MOST_IDLE: Final = 64
 
+_USUAL: Final = Upkeep()
+
 
 class Engine:
     """Safe in threads. Whoever finds `alive` false throws it away with `close`."""
 
-    def __init__(self, launcher: str, group: Group | None, plan: bytes, keep: Upkeep) -> None:
+    def __init__(self, launcher: str, group: Group | None, plan: bytes, keep: Upkeep = _USUAL) -> None:
         self._keep, self._staying = keep, 0
         self._hits = self._misses = 0
         self._asking = threading.Lock()  # template and launcher answer one question at a time
