@@ -207,7 +207,7 @@ static int go(struct guest *guest)
 	bool warm = plan_warm(guest->plan);
 	cgroup_begin(guest->gauges);
 	guest->started_ns = clock_ns(CLOCK_MONOTONIC);
-	return (!warm && same_program(guest)) || working_directory(guest) || cpu_group(guest) ||
+	return working_directory(guest) || (!warm && same_program(guest)) || cpu_group(guest) ||
 			       landlock_enter(guest->plan, &guest->held, &guest->why) || install_filter(guest, false) ||
 			       descriptors(guest) ||
 			       limits_apply(&guest->request->head, guest->core_kept, &guest->rlimits_kept, &guest->held, &guest->why) ||
