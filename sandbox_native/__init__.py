@@ -17,11 +17,16 @@ from sandbox_native.policy import Deletion, Policy, ReadPolicy, Rung, Writes
 from sandbox_native.result import Enforcement, Layer, Result, Status, Usage
 
 if TYPE_CHECKING:
+    from sandbox_native.aio import AsyncProcess
+    from sandbox_native.backends.base import Stats
+    from sandbox_native.budget import Budget
     from sandbox_native.command_guard import CommandGuard
     from sandbox_native.commit.changes import Changes
     from sandbox_native.commit.listing import Change
     from sandbox_native.commit.recovery import recover
     from sandbox_native.executables import ExecutableResolver
+    from sandbox_native.executor import SandboxExecutor
+    from sandbox_native.options import Job
     from sandbox_native.process import Process
     from sandbox_native.runner import run
     from sandbox_native.sandbox import Sandbox
@@ -32,6 +37,11 @@ __all__ = [
     "run",
     "Sandbox",
     "Process",
+    "AsyncProcess",
+    "SandboxExecutor",
+    "Budget",
+    "Job",
+    "Stats",
     "Policy",
     "Limits",
     "Overflow",
@@ -64,6 +74,11 @@ _RUNNING = {
     "run": "runner",
     "Sandbox": "sandbox",
     "Process": "process",
+    "AsyncProcess": "aio",
+    "SandboxExecutor": "executor",
+    "Budget": "budget",
+    "Job": "options",
+    "Stats": "backends.base",
     "Changes": "commit.changes",
     "Change": "commit.listing",
     "recover": "commit.recovery",

@@ -1,8 +1,8 @@
 """Runs in an event loop: no thread for each, one descriptor for each, on any loop that has `add_reader`. Every system.
 
-Used by sandbox.py (`run_async`, `spawn_async`). A `Driver` serves one box whenever its descriptor is readable and wakes those who wait for
-something of it: for output, for room in stdin, for the end. A `Starter` starts one box in a turn of the loop, so that many starts at
-once do not hold other tasks up; what takes longer than that (a new slot) is done in a thread of its own.
+Used by sandbox.py (`run_async`, `spawn_async`). A `Driver` serves one box whenever its descriptor is readable and wakes those
+who wait for something of it: for output, for room in stdin, for the end. A `Starter` starts one box in a turn of the loop, so
+that many starts at once do not hold other tasks up; what takes longer than that (a new slot) is done in a thread of its own.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Final, Self
 
 from sandbox_native.backends.base import Backend
+from sandbox_native.budget import Budget, Claim
+from sandbox_native.limits import Limits
 from sandbox_native.process import Process
 from sandbox_native.result import Result
 from sandbox_native.stdin import Data
@@ -66,8 +69,8 @@ class Driver:
 class AsyncReader:
     """One of the guest's outputs. `async for` gives what has come, in chunks of at most 64 KiB; not lines.
 
-    A stream that a task reads waits at its bound for its reader; once that task waits for the end of the run, what comes past the bound is
-    counted and thrown away.
+    A stream that a task reads waits at its bound for its reader; once that task waits for the end of the run, what comes past
+    the bound is counted and thrown away.
     """
 
     def __init__(self, reader: Reader, driver: Driver) -> None:
@@ -100,7 +103,8 @@ class AsyncWriter:
         self._writer, self._driver = process.stdin, driver
 
     async def write(self, data: Data) -> None:
-        """Until the guest has taken all of it. BrokenPipeError when it has closed its stdin or is gone; ValueError after `close`."""
+        """Until the guest has taken all of it. BrokenPipeError when it has closed its stdin or is gone; ValueError after
+        `close`."""
         rest = memoryview(data).cast("B")
         while rest := rest[self._writer.write_nowait(rest) :]:
             await self._driver.progress()
@@ -156,8 +160,8 @@ class AsyncProcess:
 
 
 class Starter:
-    """Starts the boxes of one Sandbox in one loop, in the order of asking and at most one in a turn of the loop. Where none stands ready, one is
-    made in a thread first, of which there is one for all."""
+    """Starts the boxes of one Sandbox in one loop, in the order of asking and at most one in a turn of the loop. Where none
+    stands ready, one is made in a thread first, of which there is one for all."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -200,7 +204,23 @@ class Starter:
         loop.call_soon(self._next, loop)
 
 
-async def start(starter: Starter, spawn: Callable[[], Process]) -> AsyncProcess:
-    """A Process of the running loop."""
-    await starter.turn()
-    return AsyncProcess(spawn())
+async def claimed(budget: Budget, limits: Limits) -> Claim:
+    """Waits until a budget has room for a run."""
+    loop = asyncio.get_running_loop()
+    room = asyncio.Event()
+
+    def granted() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(room.set)
+
+    claim = budget.ask(limits, granted)
+    with claim.kept():
+        await room.wait()
+    return claim
+
+
+async def start(starter: Starter, claim: Claim | None, spawn: Callable[[], Process]) -> AsyncProcess:
+    """A Process of the running loop. `spawn` takes the claim over."""
+    with claim.kept() if claim is not None else nullcontext():
+        await starter.turn()
+        return AsyncProcess(spawn())

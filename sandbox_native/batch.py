@@ -18,34 +18,24 @@ Outcome = Result | SandboxError
 
 
 def outcomes(
-    supervisor: Supervisor,
+    supervise: Callable[[], Supervisor],
     tasks: Iterable[Task | SandboxError],
-    *,
     concurrency: int,
     ordered: bool,
     stop_on: Callable[[Outcome], object] | None,
 ) -> Iterator[Outcome]:
-    """See `Sandbox.map`. Closes the supervisor at the end, also when the iterator is closed or forgotten before."""
-    window = _Window(ordered)
+    """See `Sandbox.map`. `supervise` makes the thread at the first `next`; it ends with the iterator, also when that is closed or
+    forgotten before its end."""
+    window, supervisor = _Window(ordered), supervise()
     source = iter(tasks)
     try:
         try:
-            more = True
-            while more or window.size:
-                while more and window.size < _AHEAD * concurrency:
-                    task = next(source, None)
-                    if task is None:
-                        more = False
-                    elif isinstance(task, SandboxError):
-                        window.add(_failed(task))
-                    else:
-                        window.add(task.future)
-                        supervisor.submit(task)
-                outcome = window.take() if window.size else None
-                if outcome is not None:
-                    yield outcome
-                if outcome is not None and stop_on is not None and stop_on(outcome):
-                    more = False
+            while window.fill(source, _AHEAD * concurrency, supervisor):
+                outcome = window.take()
+                if outcome is None:
+                    continue
+                yield outcome
+                if stop_on is not None and stop_on(outcome):
                     break
         except KeyboardInterrupt:
             supervisor.end_all()
@@ -79,6 +69,20 @@ class _Window:
         self._in_order: deque[Future[Result]] | None = deque() if ordered else None
         self._as_they_come: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
         self.size = 0
+        self._more = True
+
+    def fill(self, source: Iterator[Task | SandboxError], most: int, supervisor: Supervisor) -> bool:
+        """Takes jobs from the input until `most` are under way; whether any is."""
+        while self._more and self.size < most:
+            task = next(source, None)
+            if task is None:
+                self._more = False
+            elif isinstance(task, SandboxError):
+                self.add(_failed(task))
+            else:
+                self.add(task.future)
+                supervisor.submit(task)
+        return self.size > 0
 
     def add(self, future: Future[Result]) -> None:
         self.size += 1

@@ -22,8 +22,9 @@ _ROUNDING: Final = 1e-9  # of shares of cores that were added up
 class Budget:
     """Shared by any number of Sandboxes, threads and event loops of a process: `Sandbox(…, budget=budget)`.
 
-    `cpu`: cores; a run takes its `Limits.cpus`, or 1. `memory_bytes`: a run takes its `Limits.memory_bytes`. None: not counted.
-    `PolicyError` for a run that wants more than there is at all.
+    A Process has its share until somebody has seen its end (`wait`, `poll` or `close`): a thread that starts another run
+    before that may wait for itself. `cpu`: cores; a run takes its `Limits.cpus`, or 1. `memory_bytes`: a run takes its
+    `Limits.memory_bytes`. None: not counted. `PolicyError` for a run that wants more than there is at all.
     """
 
     def __init__(self, *, cpu: float | None = None, memory_bytes: int | None = None) -> None:
@@ -37,17 +38,22 @@ class Budget:
 
     def ask(self, limits: Limits, granted: Callable[[], None]) -> Claim:
         """A claim for one run. `granted` is called once, from whatever thread made room, or at once from this one."""
+        cpu = self.check(limits)
+        claim = Claim(self, cpu, limits.memory_bytes, granted)
+        with self._lock:
+            self._waiting.append(claim)
+        self._grant()
+        return claim
+
+    def check(self, limits: Limits) -> float:
+        """The cores that a run takes. PolicyError for one that can never be let in."""
         cpu = limits.cpus if limits.cpus is not None else 1.0
         wanted = (("cpu", cpu, self.cpu), ("memory_bytes", limits.memory_bytes, self.memory_bytes))
         for name, wants, has in wanted:
             if has is not None and wants > has:
                 remedy = f"raise Budget.{name}, or lower the run's limit"
                 raise PolicyError(f"more than the Budget's {has} at all", field=f"limits.{name}", value=wants, remedy=remedy)
-        claim = Claim(self, cpu, limits.memory_bytes, granted)
-        with self._lock:
-            self._waiting.append(claim)
-        self._grant()
-        return claim
+        return cpu
 
     @contextmanager
     def hold(self, limits: Limits) -> Iterator[None]:
@@ -97,6 +103,15 @@ class Claim:
     def __init__(self, budget: Budget, cpu: float, memory_bytes: int, granted: Callable[[], None]) -> None:
         self._budget, self.cpu, self.memory_bytes, self.granted = budget, cpu, memory_bytes, granted
         self.held = False
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Released only if what is done meanwhile fails."""
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
 
     def release(self) -> None:
         """Gives it back, or waits no more. Harmless when repeated."""

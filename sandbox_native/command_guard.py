@@ -100,7 +100,7 @@ def _words(line: object) -> list[str]:
     found = _META.search(_QUOTED.sub("''", line)) or next(filter(None, map(_EXPANDED.search, doubled)), None)
     if found is not None:
         words = "no shell runs it: give one command with text in '…', or give argv as a list"
-        raise PolicyError(f"{found[0]} means something to a shell", field="command", value=line, remedy=words)
+        raise PolicyError(f"{found[0]!r} means something to a shell", field="command", value=line, remedy=words)
     try:
         argv = shlex.split(line)
     except ValueError as error:

@@ -236,8 +236,8 @@ _BY_STAGE_AND_ERRNO: Final[Mapping[tuple[str, int], str]] = MappingProxyType(
         ("exec", codes.ELOOP): "its path, or its chain of `#!` lines, goes round in circles",
         ("exec", codes.EISDIR): "it is a directory, or its interpreter is",
         ("exec", codes.ESTALE): (
-            "it was replaced while the run began: run again; if that does not help, the box shows an older mount or directory than "
-            "the host has now: make a new Sandbox"
+            "it was replaced while the run began: run again; if that does not help, the box shows an older mount or directory "
+            "than the host has now: make a new Sandbox"
         ),
         ("exec", codes.ETXTBSY): "something still holds it open for writing: close it first",
         ("exec", codes.ENOMEM): "it does not fit the memory limit: raise Limits.memory_bytes",

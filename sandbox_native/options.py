@@ -1,4 +1,5 @@
-"""What a run takes besides its argv: the names for the type checker, and Job, which holds them for later. Public; every system."""
+"""What a run takes besides its argv: the names for the type checker, and Job, which holds them for later. Public; every
+system."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """One run for later: for `Sandbox.map`, for a SandboxExecutor, or for another process, since it can be pickled where its stdin can.
+    """One run for later: for `Sandbox.map`, for a SandboxExecutor, or for another process, since it can be pickled where its
+    stdin can.
 
     Fields as the options of `Sandbox.run`.
     """
@@ -58,9 +60,13 @@ class Job:
             known = {one.name for one in fields(cls)}
             for name in spec:
                 if name not in known:
-                    raise PolicyError("unknown", field=f"job[{name!r}]", value=spec[name], remedy=f"a job has: {', '.join(sorted(known))}")
+                    raise PolicyError(
+                        "unknown", field=f"job[{name!r}]", value=spec[name], remedy=f"a job has: {', '.join(sorted(known))}"
+                    )
             if "argv" not in spec:
-                raise PolicyError("has no argv", field="job", value=sorted(map(str, spec)), remedy="give {'argv': [program, …], …}")
+                raise PolicyError(
+                    "has no argv", field="job", value=sorted(map(str, spec)), remedy="give {'argv': [program, …], …}"
+                )
             return cls(**spec)
         if isinstance(spec, (str, bytes)) or not isinstance(spec, Iterable):
             raise PolicyError("not a job", field="job", value=spec, remedy="give an argv, a Job, or a mapping with 'argv'")

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from sandbox_native.backends.base import Box, Output
+from sandbox_native.budget import Claim
 from sandbox_native.result import Result
 from sandbox_native.shared_run import TURN_MS, SharedRun
 from sandbox_native.stdin import Source
@@ -25,8 +26,9 @@ class Process:
     once the thread that read it waits for the end, what comes past the bound is counted and thrown away.
     """
 
-    def __init__(self, box: Box, source: Source) -> None:
-        self._run = SharedRun(box, source)
+    def __init__(self, box: Box, source: Source, claim: Claim | None = None) -> None:
+        """`claim`: what a budget lets the run have, given back at its end."""
+        self._run = SharedRun(box, source, claim)
         self.stdin = Writer(self._run) if source.is_nothing else None
         self.stdout = Reader(self._run, Output.STDOUT)
         self.stderr = Reader(self._run, Output.STDERR)
@@ -55,8 +57,8 @@ class Process:
         return self._run.outcome() if self._run.turn(0) else None
 
     def serve(self) -> bool:
-        """As `poll`, of somebody who does not wait for the end alone: streams that are read go on waiting for their reader. Whether the
-        run is over."""
+        """As `poll`, of somebody who does not wait for the end alone: streams that are read go on waiting for their reader.
+        Whether the run is over."""
         with self._run.box.turns:
             return self._run.over or self._run.pump(0)
 

@@ -8,54 +8,28 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Unpack
 
-from sandbox_native.limits import Limits
+from sandbox_native.arguments import checked_policy
+from sandbox_native.options import RunOptions
 from sandbox_native.policy import Policy
 from sandbox_native.request import Argument
 from sandbox_native.result import Result
-from sandbox_native.sandbox import Sandbox, checked_policy
-from sandbox_native.stdin import Input
+from sandbox_native.sandbox import Sandbox
 
 _KEPT: Final = 8
 
 
-def run(
-    argv: Sequence[Argument],
-    *,
-    stdin: Input = None,
-    policy: Policy | None = None,
-    limits: Limits | None = None,
-    env: Mapping[str, str] | None = None,
-    secrets: Mapping[str, str] | None = None,
-    cwd: str | os.PathLike[str] | None = None,
-    workspace: str | os.PathLike[str] | None = None,
-    files: Mapping[str, bytes] | None = None,
-    collect: Iterable[str] = (),
-    merge_stderr: bool = False,
-    commit: bool = True,
-) -> Result:
+def run(argv: Sequence[Argument], *, policy: Policy | None = None, **options: Unpack[RunOptions]) -> Result:
     """Runs a program in a box of its own and waits for its end; arguments, result and errors as in `Sandbox.run`.
 
     The launcher that the first run with a policy starts is kept for the next ones: up to 8 of them, the one that was not
     used for the longest time goes first. From any thread.
     """
     with _CACHE.lent(checked_policy(policy)) as sandbox:
-        return sandbox.run(
-            argv,
-            stdin=stdin,
-            limits=limits,
-            env=env,
-            secrets=secrets,
-            cwd=cwd,
-            workspace=workspace,
-            files=files,
-            collect=collect,
-            merge_stderr=merge_stderr,
-            commit=commit,
-        )
+        return sandbox.run(argv, **options)
 
 
 def close_cached() -> None:

@@ -6,40 +6,34 @@ Arguments are checked here, before anything is touched; what a run needs of the 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, Self, Unpack
 
+from sandbox_native import arguments, paths
 from sandbox_native import files as collecting
-from sandbox_native import paths
 from sandbox_native import workspace as workspaces
-from sandbox_native.aio import AsyncProcess, Starter, start
-from sandbox_native.backends.base import Job, Stats, Upkeep
+from sandbox_native.aio import AsyncProcess, Starter, claimed, start
+from sandbox_native.backends.base import Job, Stats
 from sandbox_native.backends.select import open_backend
 from sandbox_native.batch import Outcome, outcomes
-from sandbox_native.budget import Budget
-from sandbox_native.environment import Environment
+from sandbox_native.budget import Budget, Claim
 from sandbox_native.errors import ExecError, PolicyError, SandboxError
-from sandbox_native.executables import ExecutableResolver
 from sandbox_native.limits import Limits
 from sandbox_native.options import Job as JobSpec
-from sandbox_native.options import RunOptions
+from sandbox_native.options import Path, RunOptions
 from sandbox_native.policy import Policy
 from sandbox_native.process import Process
-from sandbox_native.request import Argument, Encoder, words_of
+from sandbox_native.request import Argument, Body, words_of
 from sandbox_native.result import Result
 from sandbox_native.stdin import NOTHING, Input, open_source
 from sandbox_native.supervisor import Supervisor, Task
 
-_Value = TypeVar("_Value", Policy, Limits, Budget)
-_STRICT: Final = Policy.strict()
 _DEFAULT: Final = Limits()
 _NO_BUDGET: Final = Budget()
-_MOST_PREPARED: Final = 1024
-_MOST_IDLE_SECONDS: Final = 86_400
 
 
 class Sandbox:
@@ -47,10 +41,12 @@ class Sandbox:
 
     - `limits`: those of runs that bring none.
     - `cgroup`: the directory of an empty, delegated control group (v2) to use instead of the host's own.
-    - `prepared`: how many boxes stand ready at any time; a run then only starts its program in one. Two always do, once they were used.
-      Boxes above that number end when nobody wanted them for `idle_seconds`. `stats` tells how many runs found one ready.
+    - `prepared`: how many boxes (0 to 1024) stand ready at any time; a run then only starts its program in one. Two always do,
+      once they were used. Boxes above that number end when nobody wanted them for `idle_seconds` (1 to 86,400). `stats` tells
+      how many runs found one ready.
     - `pinned`: each run gets one core, the one with the fewest runs of ours, for stable timing.
-    - `budget`: what the runs of this and other Sandboxes may have together; a run waits until there is room.
+    - `budget`: what the runs of this and other Sandboxes may have together; a run waits until there is
+      room, without end.
 
     Making one starts the launcher: `UnsupportedError` when this machine cannot reach the policy's `minimum_rung`,
     `PolicyError` when a path of the policy is not there, `SetupError` when a step failed. After a fork the child's copy makes a
@@ -68,43 +64,31 @@ class Sandbox:
         pinned: bool = False,
         budget: Budget | None = None,
     ) -> None:
-        self._policy = checked_policy(policy)
-        self._budget = _checked("budget", budget, Budget, _NO_BUDGET)
+        self._policy = arguments.checked_policy(policy)
+        self._budget = arguments.checked("budget", budget, Budget, _NO_BUDGET)
         self._starters: weakref.WeakKeyDictionary[object, Starter] = weakref.WeakKeyDictionary()  # by event loop
-        self._limits = _checked("limits", limits, Limits, _DEFAULT)
+        self._limits = arguments.checked("limits", limits, Limits, _DEFAULT)
         self._closed = False
         group = None if cgroup is None else paths.absolute("cgroup", cgroup)
-        self._backend = open_backend(self._policy, self._limits, group, _upkeep(prepared, idle_seconds, pinned))
-        self._encoder = _encoder(self._policy)
+        self._backend = open_backend(self._policy, self._limits, group, arguments.upkeep(prepared, idle_seconds, pinned))
+        self._encoder = arguments.encoder(self._policy)
         self._finalizer = weakref.finalize(self, self._backend.close)
 
     @property
     def policy(self) -> Policy:
+        """What the guests of this Sandbox may see and do."""
         return self._policy
 
     @property
     def limits(self) -> Limits:
+        """Those of runs that bring none."""
         return self._limits
 
     def stats(self) -> Stats:
         """How boxes were kept ready since the launcher was started."""
         return self._backend.stats()
 
-    def run(
-        self,
-        argv: Sequence[Argument],
-        *,
-        stdin: Input = None,
-        limits: Limits | None = None,
-        env: Mapping[str, str] | None = None,
-        secrets: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        workspace: str | os.PathLike[str] | None = None,
-        files: Mapping[str, bytes] | None = None,
-        collect: Iterable[str] = (),
-        merge_stderr: bool = False,
-        commit: bool = True,
-    ) -> Result:
+    def run(self, argv: Sequence[Argument], **options: Unpack[RunOptions]) -> Result:
         """Runs a program in a box of its own and waits for its end.
 
         - `argv`: the program, by path or sought in the box's PATH (see `ExecutableResolver`), and its arguments.
@@ -119,76 +103,85 @@ class Sandbox:
           directory, `**` for any number of directories.
         - `commit`: with `Writes.COMMIT`, whether what is allowed is committed when the run is over, however it ended; False
           keeps the changes apart, and `Result.changes` decides.
+        - `limits`: of this run (default: the Sandbox's). `merge_stderr`: all output is in `Result.stdout`, as it was written.
 
         Whatever the guest does is in the Result. `PolicyError`: an argument makes no sense. `ExecError`: the program is
         missing, not executable, set-id, for another machine, or has a bad interpreter. `SetupError`: something of ours failed.
         On return, also by an exception (KeyboardInterrupt), every process of the run is dead and reaped.
         """
-        argv = words_of(argv)
-        job = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr, commit)
-        if stdin is not None:
-            job.stdin = open_source(stdin)
+        job = self._job(argv, **options)
+        if job.given_stdin is not None:
+            job.stdin = open_source(job.given_stdin)
         try:
             if self._budget is _NO_BUDGET:
-                return self._run(job, argv, env, secrets)
+                return self._run(job)
             with self._budget.hold(job.limits):
-                return self._run(job, argv, env, secrets)
+                return self._run(job)
         finally:
             job.stdin.close()
 
-    def _run(
-        self, job: Job, argv: Sequence[Argument], env: Mapping[str, str] | None, secrets: Mapping[str, str] | None
-    ) -> Result:
+    def _run(self, job: Job) -> Result:
         try:
             return self._backend.run(job)
         except ExecError as error:
-            if error.errno != errno.ESTALE or job.stdin.fd >= 0:  # of a descriptor something may have been read already
+            if not job.renewed_after(error):
                 raise
-            # The program was replaced between our look at it and the box's.
-            self._encoder.forget()
-            job.body = self._encoder.body(argv, env, job.cwd or None, job.files, secrets, job.workspace)
             return self._backend.run(job)
 
-    def spawn(
-        self,
-        argv: Sequence[Argument],
-        *,
-        stdin: Input = None,
-        limits: Limits | None = None,
-        env: Mapping[str, str] | None = None,
-        secrets: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        workspace: str | os.PathLike[str] | None = None,
-        files: Mapping[str, bytes] | None = None,
-        collect: Iterable[str] = (),
-        merge_stderr: bool = False,
-        commit: bool = True,
-    ) -> Process:
+    def spawn(self, argv: Sequence[Argument], **options: Unpack[RunOptions]) -> Process:
         """Starts a program as `run` does and returns at once. With stdin=None, `Process.stdin` is there to write to.
 
         Errors as in `run`; what goes wrong after the start comes with the first use of the Process.
         """
-        job = self._job(argv, limits, env, secrets, cwd, workspace, files, collect, merge_stderr, commit)
-        source = job.stdin = open_source(stdin)
-        job.pipe_stdin = source.is_nothing
+        job = self._job(argv, **options)
+        claim = None
+        if self._budget is not _NO_BUDGET:
+            room = threading.Event()
+            claim = self._budget.ask(job.limits, room.set)
+            with claim.kept():
+                room.wait()
+        return self._spawn(job, claim)
+
+    def _spawn(self, job: Job, claim: Claim | None) -> Process:
+        """The claim is the Process's from here on."""
+        source = NOTHING
         try:
-            return Process(self._backend.start(job), source)
+            source = job.stdin = open_source(job.given_stdin)
+            job.pipe_stdin = source.is_nothing
+            return Process(self._backend.start(job), source, claim)
         except BaseException:
             source.close()
+            if claim is not None:
+                claim.release()
             raise
 
     async def run_async(self, argv: Sequence[Argument], **options: Unpack[RunOptions]) -> Result:
-        """As `run`, in an event loop: without a thread, and with one descriptor for the loop to watch. Cancelling it ends the run, and
-        returns when every process of the run is dead and reaped. Any loop that has `add_reader` serves."""
+        """As `run`, in an event loop: without a thread, and with one descriptor for the loop to watch. Cancelling it ends the
+        run, and returns when every process of the run is dead and reaped. Any loop that has `add_reader` serves. Errors as of
+        `run`."""
         options.setdefault("stdin", b"")
-        process = await self.spawn_async(argv, **options)
-        async with process:
+        job = self._job(argv, **options)
+        try:
+            return await self._whole(job)
+        except ExecError as error:
+            if not job.renewed_after(error):
+                raise
+            return await self._whole(job)
+
+    async def _whole(self, job: Job) -> Result:
+        async with await self._begin(job) as process:
             return await process.wait()
 
     async def spawn_async(self, argv: Sequence[Argument], **options: Unpack[RunOptions]) -> AsyncProcess:
         """As `spawn`, in an event loop: `async with` the Process, `async for chunk in process.stdout`. With stdin=None,
-        `process.stdin` is there to write to. The Process belongs to the loop that made it."""
-        return await start(self._starter(), lambda: self.spawn(argv, **options))
+        `process.stdin` is there to write to. The Process belongs to the loop that made it. Errors as of `run`."""
+        return await self._begin(self._job(argv, **options))
+
+    async def _begin(self, job: Job) -> AsyncProcess:
+        claim = None
+        if self._budget is not _NO_BUDGET:
+            claim = await claimed(self._budget, job.limits)
+        return await start(self._starter(), claim, lambda: self._spawn(job, claim))
 
     def _starter(self) -> Starter:
         loop = asyncio.get_running_loop()
@@ -205,23 +198,22 @@ class Sandbox:
         ordered: bool = True,
         stop_on: Callable[[Outcome], object] | None = None,
     ) -> Iterator[Outcome]:
-        """Runs many jobs, `concurrency` at once (default: one for each core), and gives their outcomes: a Result each, or the
-        SandboxError that kept a job from having one.
+        """Runs many jobs, `concurrency` at once (1 to 1024; default: one for each core), and gives their outcomes: a Result
+        each, or the SandboxError that kept a job from having one.
 
-        - `jobs`: an argv, a Job, or a mapping of the options of `run` with `argv`, each. Taken from the iterator as there is room:
-          at most twice `concurrency` ahead of what the caller has got.
+        - `jobs`: an argv, a Job, or a mapping of the options of `run` with `argv`, each. Taken from the iterator as there is
+          room: at most twice `concurrency` ahead of what the caller has got.
         - `ordered`: in the order of the jobs, else as they end.
         - `stop_on`: after the first outcome for which this is true nothing more is taken; what runs is ended, and comes as it is.
 
         One thread serves all of them. KeyboardInterrupt ends what runs and comes through after what is done was given.
         """
-        places = _concurrency(concurrency)
-        supervisor = self.supervisor(places)
-        return outcomes(supervisor, map(self._task, jobs), concurrency=places, ordered=ordered, stop_on=stop_on)
+        places = arguments.places(concurrency)
+        return outcomes(lambda: self._supervisor(places), map(self._task_or_error, jobs), places, ordered, stop_on)
 
-    def _task(self, spec: object) -> Task | SandboxError:
+    def _task_or_error(self, spec: object) -> Task | SandboxError:
         try:
-            return self.task(spec)
+            return self._task(spec)
         except SandboxError as error:
             return error
 
@@ -229,38 +221,29 @@ class Sandbox:
         """As `map`, to the end: the outcomes in the order of the jobs."""
         return list(self.map(jobs, concurrency=concurrency))
 
-    def supervisor(self, places: int | None = None) -> Supervisor:
+    def _supervisor(self, places: int | None = None) -> Supervisor:
         """What `map` and SandboxExecutor run their jobs with."""
         budget = None if self._budget is _NO_BUDGET else self._budget
-        return Supervisor(self._backend, _concurrency(places), budget)
+        return Supervisor(self._backend, arguments.places(places), budget)
 
-    def task(self, spec: object) -> Task:
-        """A job as the supervisor takes it."""
+    def _task(self, spec: object) -> Task:
         job = JobSpec.of(spec)
-        given = job.options()
-        stdin = given.pop("stdin")
-        argv = words_of(job.argv)
-        names = ("limits", "env", "secrets", "cwd", "workspace", "files", "collect", "merge_stderr", "commit")
-        made = self._job(argv, *(given[name] for name in names))
-
-        def renew() -> None:
-            self._encoder.forget()
-            made.body = self._encoder.body(argv, job.env, made.cwd or None, made.files, job.secrets, made.workspace)
-
-        return Task(made, stdin, renew)
+        return Task(self._job(job.argv, **job.options()))
 
     def _job(
         self,
         argv: Sequence[Argument],
-        limits: Limits | None,
-        env: Mapping[str, str] | None,
-        secrets: Mapping[str, str] | None,
-        cwd: str | os.PathLike[str] | None,
-        workspace: str | os.PathLike[str] | None,
-        files: Mapping[str, bytes] | None,
-        collect: Iterable[str],
-        merge_stderr: bool,
-        commit: bool,
+        *,
+        stdin: Input = None,
+        limits: Limits | None = None,
+        env: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        workspace: Path | None = None,
+        files: Mapping[str, bytes] | None = None,
+        collect: Iterable[str] = (),
+        merge_stderr: bool = False,
+        commit: bool = True,
     ) -> Job:
         if self._closed:
             raise PolicyError("this Sandbox is closed", remedy="make a new one")
@@ -270,9 +253,17 @@ class Sandbox:
         where = None if cwd is None else paths.absolute("cwd", cwd)
         wanted = paths.patterns(collect) if collect != () else ()
         shown = None if workspace is None else workspaces.check(workspace)
+        words = words_of(argv)
+
+        def look_again() -> Body:
+            self._encoder.forget()
+            return self._encoder.body(words, env, where, placed, secrets, shown)
+
         return Job(
-            body=self._encoder.body(argv, env, where, placed, secrets, shown),
-            limits=_checked("limits", limits, Limits, self._limits),
+            body=self._encoder.body(words, env, where, placed, secrets, shown),
+            look_again=look_again,
+            given_stdin=stdin,
+            limits=arguments.checked("limits", limits, Limits, self._limits),
             stdin=NOTHING,
             merge_stderr=bool(merge_stderr),
             workspace=shown,
@@ -290,9 +281,7 @@ class Sandbox:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def __enter__(self) -> Self:
@@ -300,39 +289,3 @@ class Sandbox:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-def _upkeep(prepared: int, idle_seconds: float, pinned: bool) -> Upkeep:
-    if isinstance(prepared, bool) or not isinstance(prepared, int) or not 0 <= prepared <= _MOST_PREPARED:
-        raise PolicyError("not a number of boxes", field="prepared", value=prepared, remedy=f"give 0 to {_MOST_PREPARED}")
-    if not isinstance(idle_seconds, (int, float)) or not 1 <= idle_seconds <= _MOST_IDLE_SECONDS:
-        raise PolicyError("not a time", field="idle_seconds", value=idle_seconds, remedy=f"give 1 to {_MOST_IDLE_SECONDS} seconds")
-    return Upkeep(prepared=prepared, idle_seconds=float(idle_seconds), pinned=bool(pinned))
-
-
-def _concurrency(wanted: int | None) -> int:
-    if wanted is None:
-        return os.cpu_count() or 1
-    if isinstance(wanted, bool) or not isinstance(wanted, int) or not 1 <= wanted <= _MOST_PREPARED:
-        raise PolicyError("not a number of runs", field="concurrency", value=wanted, remedy=f"give 1 to {_MOST_PREPARED}")
-    return wanted
-
-
-def _encoder(policy: Policy) -> Encoder:
-    environment = Environment(
-        path=policy.path, inherit=policy.inherit, inherit_unsafe=policy.inherit_unsafe, deterministic=policy.deterministic
-    )
-    return Encoder(environment, ExecutableResolver(policy), os.environ)
-
-
-def checked_policy(policy: Policy | None) -> Policy:
-    """The policy itself, or the default one; PolicyError for anything else."""
-    return _checked("policy", policy, Policy, _STRICT)
-
-
-def _checked(field: str, value: object, kind: type[_Value], default: _Value) -> _Value:
-    if value is None:
-        return default
-    if not isinstance(value, kind):
-        raise PolicyError(f"not a {kind.__name__}", field=field, value=value, remedy=f"give a {kind.__name__} or None")
-    return value

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from sandbox_native.backends.base import Box, Output
+from sandbox_native.budget import Claim
 from sandbox_native.errors import SandboxError, SetupError
 from sandbox_native.result import Result
 from sandbox_native.stdin import Source
@@ -79,8 +80,8 @@ class Front:
 
 
 class SharedRun:
-    def __init__(self, box: Box, source: Source) -> None:
-        self.box = box
+    def __init__(self, box: Box, source: Source, claim: Claim | None = None) -> None:
+        self.box, self._claim = box, claim
         self.fronts = {Output.STDOUT: Front(), Output.STDERR: Front()}
         self._source = source
         self._outcome: Result | SandboxError | None = None
@@ -209,6 +210,8 @@ class SharedRun:
             raise
         finally:
             self._source.close()
+            if self._claim is not None:
+                self._claim.release()
 
     def __del__(self) -> None:
         """Neither the Process nor a reader or writer of it is left."""

@@ -1,15 +1,14 @@
-"""One thread that runs many jobs: starts them as there is room, serves all of them in one native loop, and tells of each end. Every system.
+"""One thread that runs many jobs: starts them as there is room, serves all of them in one native loop, and tells of each end.
+Every system.
 
-Under `Sandbox.map` (batch.py) and SandboxExecutor (executor.py). The thread is its own, so that guests are served while the caller is busy
-with a result; it ends with `close`.
+Under `Sandbox.map` (batch.py) and SandboxExecutor (executor.py). The thread is its own, so that guests are served while the
+caller is busy with a result; it ends with `close`.
 """
 
 from __future__ import annotations
 
-import errno
 import threading
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final
 
@@ -17,7 +16,7 @@ from sandbox_native.backends.base import Backend, Box, Crowd, Job
 from sandbox_native.budget import Budget, Claim
 from sandbox_native.errors import ExecError, SandboxError, SetupError
 from sandbox_native.result import Result
-from sandbox_native.stdin import NOTHING, Input, open_source
+from sandbox_native.stdin import NOTHING, open_source
 
 _ROUND_MS: Final = 1000
 
@@ -25,12 +24,10 @@ _ROUND_MS: Final = 1000
 class Task:
     """One job on its way. `future` gets its Result, or the error of ours that kept it from having one."""
 
-    __slots__ = ("box", "claim", "future", "granted", "job", "renew", "stdin")
+    __slots__ = ("box", "claim", "future", "granted", "job")
 
-    def __init__(self, job: Job, stdin: Input, renew: Callable[[], None]) -> None:
-        """`renew` looks for the job's program anew, once, when it was replaced between the host's look at it and the box's."""
-        self.job, self.stdin = job, stdin
-        self.renew: Callable[[], None] | None = renew
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self.future: Future[Result] = Future()
         self.box: Box | None = None
         self.claim: Claim | None = None
@@ -121,10 +118,10 @@ class Supervisor:
                 if not self._waiting:
                     return
                 task = self._waiting[0]
-            if not self._admitted(task):
+            if not task.future.cancelled() and not self._admitted(task):
                 return
             with self._lock:
-                if not self._waiting or self._waiting[0] is not task:
+                if not self._waiting or self._waiting[0] is not task:  # cancelled by `_end`
                     continue
                 self._waiting.popleft()
             if task.future.set_running_or_notify_cancel():
@@ -133,29 +130,37 @@ class Supervisor:
                 task.claim.release()
 
     def _admitted(self, task: Task) -> bool:
-        if self._budget is None:
+        """Whether it can go on: with what it claims, or to its own refusal."""
+        if self._budget is None or task.granted:
             return True
         if task.claim is None:
 
             def granted() -> None:
                 task.granted = True
-                self._crowd.wake()
+                self._wake()
 
             try:
                 task.claim = self._budget.ask(task.job.limits, granted)
-            except SandboxError as error:
-                task.future.set_exception(error)
-                with self._lock:
-                    self._waiting.popleft()
-                return False
+            except SandboxError:  # more than there is: `_start` finds out again
+                return True
         return task.granted
 
+    def _wake(self) -> None:
+        with self._lock:
+            if not self._gone:
+                self._crowd.wake()
+
     def _start(self, task: Task) -> None:
+        job = task.job
         try:
-            if task.job.stdin is NOTHING:
-                task.job.stdin = open_source(task.stdin)
-            task.box = self._backend.start(task.job)
+            if self._budget is not None and task.claim is None:
+                self._budget.check(job.limits)
+            if job.stdin is NOTHING and job.given_stdin is not None:
+                job.stdin = open_source(job.given_stdin)
+            task.box = self._backend.start(job)
             self._running[self._crowd.add(task.box)] = task
+        except ExecError as error:
+            self._try_again(task, error)
         except SandboxError as error:  # of this job alone
             self._settle(task, error)
 
@@ -165,22 +170,20 @@ class Supervisor:
         assert task.box is not None
         try:
             task.box.pump(0)
-            result: Result | SandboxError = task.box.result()
+            self._settle(task, task.box.result())
+        except ExecError as error:
+            self._try_again(task, error)
         except SandboxError as error:
-            result = error
-        if self._stale(task, result):
-            task.box.close()
-            self._start(task)
-        else:
-            self._settle(task, result)
+            self._settle(task, error)
 
-    @staticmethod
-    def _stale(task: Task, outcome: Result | SandboxError) -> bool:
-        if not isinstance(outcome, ExecError) or outcome.errno != errno.ESTALE or task.job.stdin.fd >= 0 or task.renew is None:
-            return False
-        renew, task.renew = task.renew, None
-        renew()
-        return True
+    def _try_again(self, task: Task, error: ExecError) -> None:
+        if not task.job.renewed_after(error):
+            self._settle(task, error)
+            return
+        box, task.box = task.box, None
+        if box is not None:
+            box.close()
+        self._start(task)
 
     def _settle(self, task: Task, outcome: Result | SandboxError) -> None:
         try:
@@ -191,6 +194,8 @@ class Supervisor:
         task.job.stdin.close()
         if task.claim is not None:
             task.claim.release()
+        if task.future.done():  # cancelled before it began
+            return
         if isinstance(outcome, Result):
             task.future.set_result(outcome)
         else:

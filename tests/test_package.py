@@ -14,7 +14,8 @@ import pytest
 import sandbox_native
 
 PUBLIC = {
-    *("run", "Sandbox", "Process", "Policy", "Limits", "Overflow", "Rung", "Result", "Status", "Usage", "Enforcement"),
+    *("run", "Sandbox", "Process", "AsyncProcess", "SandboxExecutor", "Budget", "Job", "Stats", "Policy", "Limits"),
+    *("Overflow", "Rung", "Result", "Status", "Usage", "Enforcement"),
     *("ReadPolicy", "Deletion", "Writes", "Denial", "Changes", "Change", "recover", "CommandGuard", "ExecutableResolver"),
     *("Layer", "SandboxError", "PolicyError", "UnsupportedError", "SetupError", "ExecError", "__version__"),
 }

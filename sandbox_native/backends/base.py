@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from sandbox_native.errors import ExecError
 from sandbox_native.files import Patterns
 from sandbox_native.limits import Limits
 from sandbox_native.request import Body
 from sandbox_native.result import Result
-from sandbox_native.stdin import Source
+from sandbox_native.stdin import NOTHING, Input, Source
 from sandbox_native.turns import Turns
 
 
@@ -20,8 +22,10 @@ class Job:
     """One run, checked; nothing in it belongs to a backend."""
 
     body: Body
+    look_again: Callable[[], Body] | None = None  # for the program, when it was replaced between our look at it and the box's
     limits: Limits
-    stdin: Source
+    given_stdin: Input = None
+    stdin: Source = field(default_factory=lambda: NOTHING)  # that, opened
     merge_stderr: bool = False
     pipe_stdin: bool = False  # the caller writes: `Box.write`
     workspace: str | None = None  # of the host; None: a private one
@@ -29,6 +33,15 @@ class Job:
     commit: bool = True  # what a run changed apart from the host's directories; False: the caller decides
     cwd: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def renewed_after(self, error: ExecError) -> bool:
+        """Whether it is to be tried once more, with what the program's path leads to now."""
+        if (
+            error.errno != errno.ESTALE or self.look_again is None or self.stdin.fd >= 0
+        ):  # of a descriptor some may have been read
+            return False
+        self.body, self.look_again = self.look_again(), None
+        return True
 
 
 @dataclass(frozen=True, slots=True)

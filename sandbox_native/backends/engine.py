@@ -11,11 +11,11 @@ import select
 import threading
 import time
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from sandbox_native._native import ffi, lib
-from sandbox_native.backends.native import raise_failure
 from sandbox_native.backends.base import Stats, Upkeep
+from sandbox_native.backends.native import raise_failure
 from sandbox_native.backends.slots import CLOSE_MS, Slot, close_descriptors
 from sandbox_native.cgroup import Group
 from sandbox_native.errors import SetupError
@@ -36,7 +36,9 @@ class Engine:
         self._hits = self._misses = 0
         self._asking = threading.Lock()  # template and launcher answer one question at a time
         self._pool = threading.RLock()  # a signal handler may close what its own thread is just using
-        self._idle: deque[Slot] = deque()  # of those that stay, the longest idle first, so that each has time to make its next box
+        self._idle: deque[Slot] = (
+            deque()
+        )  # of those that stay, the longest idle first, so that each has time to make its next box
         self._more: deque[Slot] = deque()  # the others, which end when they are idle for long: the newest last
         self._count = 0
         self._closed = False

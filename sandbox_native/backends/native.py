@@ -71,7 +71,8 @@ def call_name(arch: int, number: int) -> str | None:
 
 @functools.cache
 def strict_filter(listens: bool, groups: tuple[str, ...] = ()) -> bytes:
-    """`listens`: init hears of a call that the filter ends, and says which it was. `groups` of syscalls.OPTIONAL are permitted."""
+    """`listens`: init hears of a call that the filter ends, and says which it was. `groups` of syscalls.OPTIONAL are
+    permitted."""
     action = seccomp.RET_USER_NOTIF if listens else seccomp.RET_KILL_PROCESS
     return seccomp.filter_bytes(syscalls(), lib.sn_audit_arch(), end_action=action, groups=groups)
 

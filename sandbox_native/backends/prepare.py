@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from sandbox_native import hostids, hosttree, planning
 from sandbox_native.backends import bare
-from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.base import Upkeep
+from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.native import bare_filter, explaining_filters, strict_filter
 from sandbox_native.cgroup import Group, Hierarchy, discover, make_group, release, sweep
 from sandbox_native.errors import SandboxError, SetupError

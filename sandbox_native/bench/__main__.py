@@ -1,116 +1,89 @@
-"""``python -m sandbox_native.bench [--json FILE] [--quick]``: measures here, prints a table, writes JSON if asked."""
+"""``python -m sandbox_native.bench``: measures here and prints a table; writes JSON or a page if asked, compares with an earlier run."""
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
-from sandbox_native.bench.contenders import contenders
-from sandbox_native.bench.hosts import measure_ballast, measure_mounts
-from sandbox_native.bench.launch import measure_docker, measure_launches
+from sandbox_native.bench.compare import comparison
 from sandbox_native.bench.measure import Row
-from sandbox_native.bench.report import document, machine, table
-from sandbox_native.bench.streams import measure_drain
-from sandbox_native.bench.threads import measure_threads
-from sandbox_native.bench.tiny import write_tiny
-from sandbox_native.bench.trees import measure_trees
+from sandbox_native.bench.report import document, headline, machine, rows_of, table
+from sandbox_native.bench.scenarios import FULL, QUICK, measure
 from sandbox_native.errors import SandboxError
 
-
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """How often everything is repeated."""
-
-    rounds: int
-    docker_rounds: int
-    thread_seconds: float
-    thread_repeats: int
-    drain_bytes: int
-    drain_repeats: int
-    trees: int
+_NO_MATPLOTLIB = "--html draws with matplotlib, which is not installed (pip install 'sandbox-native[bench]')"
 
 
-FULL = Effort(
-    rounds=600,
-    docker_rounds=10,
-    thread_seconds=1.0,
-    thread_repeats=5,
-    drain_bytes=1 << 30,
-    drain_repeats=9,
-    trees=10,
-)
-QUICK = Effort(
-    rounds=60,
-    docker_rounds=3,
-    thread_seconds=0.2,
-    thread_repeats=1,
-    drain_bytes=256 << 20,
-    drain_repeats=3,
-    trees=1,
-)
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m sandbox_native.bench", description=__doc__)
+    parser.add_argument("--json", metavar="FILE", help="write the figures to FILE too (-: to stdout, without the table)")
+    parser.add_argument("--html", metavar="FILE", help="write a page with the table and plots; needs matplotlib, no network to read it")
+    parser.add_argument("--compare", metavar="OLD.json", help="tell the change against an earlier run (its --json), as ratios")
+    parser.add_argument("--from", metavar="FILE", dest="given", help="measure nothing, take the figures of an earlier run's --json")
+    quick = "rougher figures in about a minute on 2 cores (without it: some ten minutes)"
+    parser.add_argument("--quick", action="store_true", help=quick)
+    options = parser.parse_args(arguments)
+    if options.html and importlib.util.find_spec("matplotlib") is None:
+        parser.error(_NO_MATPLOTLIB)  # before minutes of measuring, not after
+    for name in ("compare", "given"):
+        path = getattr(options, name)
+        if path is not None:
+            try:
+                setattr(options, name, _read(path))
+            except (OSError, ValueError) as error:
+                parser.error(f"{path}: {error}")
+    return options
 
 
-def measure(effort: Effort, tell: bool) -> tuple[list[Row], list[str]]:
-    """Everything that this machine can do, and notes on what was left out."""
-    rows: list[Row] = []
-    notes: list[str] = []
-
-    def progress(what: str) -> None:
-        if tell:
-            print(f"measuring {what} …", file=sys.stderr, flush=True)
-
-    with tempfile.TemporaryDirectory(prefix="sandbox-native-bench-") as folder:
-        tiny = write_tiny(folder)
-        with contenders(folder) as boxes:
-            progress("launches")
-            rows += measure_launches(boxes, tiny, rounds=effort.rounds)
-            if not any(row.contender == "bwrap" for row in rows):
-                notes.append("bwrap left out: not installed, or not allowed here")
-            more, why = measure_docker(boxes, rounds=effort.docker_rounds)
-            rows, notes = rows + more, notes + why
-            progress("a host of 1 GiB")
-            rows += measure_ballast(boxes, rounds=effort.rounds // 2)
-            progress("300 more mounts")
-            more, why = measure_mounts(rounds=effort.rounds // 2)
-            rows, notes = rows + more, notes + why
-            progress("threads")
-            rows += measure_threads(boxes, seconds=effort.thread_seconds, repeats=effort.thread_repeats)
-            progress("drain")
-            rows += measure_drain(boxes, size=effort.drain_bytes, repeats=effort.drain_repeats)
-            progress("deadlines")
-            rows += measure_trees(boxes, repeats=effort.trees)
-    return rows, notes
+def _read(path: str) -> dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        told = json.load(file)
+    if not isinstance(told, dict):
+        raise ValueError("not the JSON of this bench")
+    rows_of(told)
+    return told
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """0 when everything was measured (goals missed or not), 125 when we cannot run here."""
-    where = machine()
-    parser = argparse.ArgumentParser(prog="python -m sandbox_native.bench", description=__doc__)
-    parser.add_argument("--json", metavar="FILE", help="write the figures to FILE too (-: to stdout, without the table)")
-    quick = "rougher figures in about half a minute on 2 cores (without it: several minutes)"
-    parser.add_argument("--quick", action="store_true", help=quick)
-    options = parser.parse_args(arguments)
-    try:
-        rows, notes = measure(QUICK if options.quick else FULL, sys.stderr.isatty())
-    except SandboxError as error:
-        print(f"sandbox-native: {error}", file=sys.stderr)
-        return 125
+    options = _options(arguments)
+    if options.given is not None:
+        rows, notes, where = rows_of(options.given), options.given["notes"], options.given["machine"]
+    else:
+        where = machine()
+        try:
+            rows, notes = measure(QUICK if options.quick else FULL, sys.stderr.isatty())
+        except SandboxError as error:
+            print(f"sandbox-native: {error}", file=sys.stderr)
+            return 125
+    old = [] if options.compare is None else rows_of(options.compare)
+    _tell(options, rows, notes, where, old)
+    return 0
+
+
+def _tell(options: argparse.Namespace, rows: list[Row], notes: list[str], where: dict[str, Any], old: list[Row]) -> None:
+    if options.html:
+        from sandbox_native.bench.page import page
+
+        _write(options.html, page(rows, notes, where, old))
     text = json.dumps(document(rows, notes, where), indent=1)
     if options.json == "-":
         print(text)
-        return 0
+        return
     if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-    print(
-        f"{where['kernel']} {where['machine']}, {where['cpus']} cpus, Python {where['python']}, load {where['load']:.2f} before\n"
-    )
-    print(table(rows, notes))
-    return 0
+        _write(options.json, text + "\n")
+    print(f"{headline(where)}\n\n{table(rows, notes)}")
+    if old:
+        print(f"\n{comparison(rows, old)}")
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 if __name__ == "__main__":

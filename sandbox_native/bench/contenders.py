@@ -1,60 +1,78 @@
-"""The ways to run a program that are compared: bare, our two presets, and what else this machine has."""
+"""The ways to run a program that are compared: bare, our two presets with boxes that wait and that do not, other tools."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Final
 
 from sandbox_native import Limits, Policy, Sandbox
-from sandbox_native.bench.measure import BARE, Action
+from sandbox_native.bench.boxes import Fresh, boxed, parked
+from sandbox_native.bench.measure import BARE, Action, Entry
+from sandbox_native.bench.others import Tool
 
-_BINDS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc")
-
-
-_INSIDE = "/mnt/bench"
+PARKED: Final = "strict parked"
+FRESH: Final = "strict fresh"
+LIGHT: Final = "light parked"
+_PREPARED: Final = 4
+_LIMITS: Final = Limits(wall_seconds=60, processes=512)
+_INSIDE: Final = "/mnt/bench"
 
 
 class Contenders:
-    """Holds one Sandbox for each preset, made once; ``actions(argv)`` gives one callable for each contender.
+    """Holds the sandboxes, made once; ``entries(argv)`` gives one entry for each contender.
 
     :param folder: a host directory that every box shows, if there is one; a program in it is run from there.
     """
 
-    def __init__(self, strict: Sandbox, light: Sandbox, folder: str | None) -> None:
+    def __init__(self, strict: Sandbox, light: Sandbox, fresh: Fresh, tools: Sequence[Tool], folder: str | None) -> None:
         self.strict = strict
         self.light = light
+        self.tools = tools
+        self._fresh = fresh
         self._folder = folder
 
-    def actions(self, argv: Sequence[str], *, others: bool = True) -> dict[str, Action]:
-        """By name, bare first; ``others``: bubblewrap too, where it is installed."""
+    def entries(self, argv: Sequence[str], *, others: bool = False) -> dict[str, Action | Entry]:
+        """By name, bare first; ``others``: the other tools too, where they are installed."""
         command = list(argv)
-        inside = list(argv)
-        if self._folder is not None and inside[0].startswith(self._folder):
-            inside[0] = inside[0].replace(self._folder, _INSIDE, 1)
-        actions: dict[str, Action] = {
+        inside = self._inside(command)
+        found: dict[str, Action | Entry] = {
+            BARE: lambda: bare(command),
+            PARKED: parked(self.strict, inside),
+            FRESH: self._fresh.entry(inside),
+            LIGHT: parked(self.light, inside),
+        }
+        if others:
+            found.update({tool.name: Entry(run=lambda prefix=tool.prefix: bare([*prefix, *command])) for tool in self.tools})
+        return found
+
+    def plain(self, argv: Sequence[str]) -> dict[str, Action]:
+        """Without a look at whether a box waited; from any thread."""
+        command = list(argv)
+        inside = self._inside(command)
+        return {
             BARE: lambda: bare(command),
             "strict": lambda: boxed(self.strict, inside),
             "light": lambda: boxed(self.light, inside),
         }
-        wrapper = bubblewrap(self._folder) if others else None
-        if wrapper is not None:
-            wrapped = [*wrapper, *command]
-            actions["bwrap"] = lambda: bare(wrapped)
-        return actions
+
+    def _inside(self, command: list[str]) -> list[str]:
+        if self._folder is None or not command[0].startswith(self._folder):
+            return command
+        return [command[0].replace(self._folder, _INSIDE, 1), *command[1:]]
 
 
 @contextmanager
-def contenders(folder: str | None = None) -> Iterator[Contenders]:
-    """Both sandboxes for the duration of a with block."""
-    limits = Limits(wall_seconds=60, processes=512)
+def contenders(folder: str | None = None, tools: Sequence[Tool] = ()) -> Iterator[Contenders]:
+    """All sandboxes for the duration of a with block."""
     readable = [] if folder is None else [(folder, _INSIDE)]  # not in place: a box has a /tmp of its own
+    strict, light = Policy.strict(readable=readable), Policy.light(readable=readable)
     with ExitStack() as stack:
-        strict = stack.enter_context(Sandbox(Policy.strict(readable=readable), limits))
-        light = stack.enter_context(Sandbox(Policy.light(readable=readable), limits))
-        yield Contenders(strict, light, folder)
+        waiting = stack.enter_context(Sandbox(strict, _LIMITS, prepared=_PREPARED))
+        lighter = stack.enter_context(Sandbox(light, _LIMITS, prepared=_PREPARED))
+        held = stack.enter_context(Fresh(stack.enter_context(Sandbox(strict, _LIMITS))))
+        yield Contenders(waiting, lighter, held, tools, folder)
 
 
 def bare(command: Sequence[str]) -> None:
@@ -62,40 +80,3 @@ def bare(command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr[-500:]!r}")
-
-
-def boxed(sandbox: Sandbox, command: Sequence[str]) -> None:
-    """The same through a Sandbox."""
-    result = sandbox.run(command)
-    if not result.ok:
-        raise RuntimeError(f"{command[0]} ended as {result.status}: {result.stderr[-500:]!r}")
-
-
-def bubblewrap(folder: str | None) -> list[str] | None:
-    """``bwrap --unshare-all`` with a root like ours, or None where it is missing or may not run here."""
-    program = shutil.which("bwrap")
-    if program is None:
-        return None
-    command = [program, "--unshare-all", "--die-with-parent", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-    for path in (*_BINDS, folder):
-        if path is not None and os.path.exists(path):
-            command += ["--ro-bind", path, path]
-    tried = subprocess.run([*command, "/bin/true"], capture_output=True, check=False)
-    return command if tried.returncode == 0 else None
-
-
-def docker() -> tuple[list[str] | None, str]:
-    """A ``docker run`` prefix for an image that is here already, or None and why there is none."""
-    program = shutil.which("docker")
-    if program is None:
-        return None, "docker is not installed"
-    try:
-        listed = subprocess.run([program, "image", "ls", "--quiet"], capture_output=True, text=True, timeout=10, check=False)
-    except subprocess.TimeoutExpired:
-        return None, "the docker daemon does not answer"
-    images = listed.stdout.split()
-    if listed.returncode != 0:
-        return None, "no docker daemon answers"
-    if not images:
-        return None, "docker has no image (docker pull debian:stable-slim)"
-    return [program, "run", "--rm", "--network", "none", images[0]], ""

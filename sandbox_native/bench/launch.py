@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from sandbox_native.bench.contenders import Contenders, bare, docker
-from sandbox_native.bench.measure import Row, rows, take_turns
+from sandbox_native.bench.contenders import FRESH, PARKED, Contenders, bare
+from sandbox_native.bench.measure import BARE, Entry, Row, rows, take_turns
+from sandbox_native.bench.others import docker
 
 PAUSE_SECONDS = 0.030  # agents launch sporadically; a tight loop hides grace periods and cold caches
+BURST = 10
 PYTHON = ("/usr/bin/python3", "-I", "-S", "-c", "pass")
 
 
@@ -24,21 +26,31 @@ def measure_launches(boxes: Contenders, tiny: str, *, rounds: int) -> list[Row]:
     """Every program, back to back and spaced."""
     taken: list[Row] = []
     for name, argv in programs(tiny).items():
-        actions = boxes.actions(argv)
+        entries = boxes.entries(argv, others=True)
         some = max(rounds // 3, 5) if name == "python" else rounds
-        taken += rows(f"launch {name}, back to back", take_turns(actions, rounds=some))
-        spaced = take_turns(actions, rounds=max(rounds // 5, 5), pause=PAUSE_SECONDS)
+        taken += rows(f"launch {name}, back to back", take_turns(entries, rounds=some, burst=BURST))
+        spaced = take_turns(entries, rounds=max(rounds // 3, 5), pause=PAUSE_SECONDS)
         taken += rows(f"launch {name}, 30 ms apart", spaced)
     return taken
 
 
+def left_out(rows: Sequence[Row]) -> list[str]:
+    """What of the launches did not count, since the box did not wait (parked) or did (fresh)."""
+    notes = []
+    bare_counts = {row.scenario: row.count for row in rows if row.contender == BARE}
+    for row in rows:
+        missing = bare_counts.get(row.scenario, row.count) - row.count
+        if missing and row.scenario.startswith("launch "):
+            notes.append(f"{row.scenario}, {row.contender}: {missing} of {row.count + missing} runs left out, the box was not as it says")
+    return notes
+
+
 def measure_docker(boxes: Contenders, *, rounds: int) -> tuple[list[Row], list[str]]:
     """/bin/true through docker, next to bare and strict; or a note that says why not."""
-    prefix, why = docker()
-    if prefix is None:
+    tool, why = docker()
+    if tool is None:
         return [], [f"docker left out: {why}"]
-    actions = boxes.actions(["/bin/true"], others=False)
-    del actions["light"]
-    command = [*prefix, "/bin/true"]
-    actions["docker"] = lambda: bare(command)
-    return rows("docker run /bin/true", take_turns(actions, rounds=rounds, warm_up=1)), []
+    entries = {name: entry for name, entry in boxes.entries(["/bin/true"]).items() if name in (BARE, PARKED, FRESH)}
+    command = [*tool.prefix, "/bin/true"]
+    entries[tool.name] = Entry(run=lambda: bare(command))
+    return rows("docker run /bin/true", take_turns(entries, rounds=rounds, warm_up=1)), [f"docker: {tool.lacks}"]

@@ -1,14 +1,20 @@
-"""Many threads of one host: runs a second through one Sandbox, next to bare with as many threads."""
+"""Many threads of one host: runs a second through one Sandbox, next to bare with as many threads.
+
+Nothing is prepared but the two boxes that every Sandbox has: whatever runs in a second was also made in it.
+"""
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from sandbox_native.bench.contenders import Contenders
-from sandbox_native.bench.measure import Action, Row, rows
+from sandbox_native import Limits, Policy, Sandbox
+from sandbox_native.bench.boxes import boxed
+from sandbox_native.bench.contenders import bare
+from sandbox_native.bench.measure import BARE, Action, Row, rows
 
-COUNTS = (1, 2, 8, 32)
+COUNTS = (1, 2, 4, 8, 16, 32)
+_TRUE = ("/bin/true",)
 
 
 def scenario(count: int) -> str:
@@ -33,16 +39,22 @@ def rate(action: Action, threads: int, seconds: float) -> float:
     return total / (time.perf_counter() - start)
 
 
-def measure_threads(boxes: Contenders, *, seconds: float, repeats: int) -> list[Row]:
+def measure_threads(*, seconds: float, repeats: int) -> list[Row]:
     """/bin/true, ``repeats`` slices of ``seconds`` for each contender and count, in turn."""
     taken: list[Row] = []
+    limits = Limits(wall_seconds=60)
     for count in COUNTS:
-        actions = boxes.actions(["/bin/true"], others=False)
-        for action in actions.values():
-            rate(action, count, seconds / 4)  # opens the slots
-        rates: dict[str, list[float]] = {name: [] for name in actions}
-        for _ in range(repeats):
-            for name, action in actions.items():
-                rates[name].append(rate(action, count, seconds))
+        with Sandbox(Policy.strict(), limits) as strict, Sandbox(Policy.light(), limits) as light:
+            actions: dict[str, Action] = {
+                BARE: lambda: bare(_TRUE),
+                "strict fresh": lambda box=strict: boxed(box, _TRUE),
+                "light fresh": lambda box=light: boxed(box, _TRUE),
+            }
+            for action in actions.values():
+                rate(action, count, seconds / 4)  # opens the slots
+            rates: dict[str, list[float]] = {name: [] for name in actions}
+            for _ in range(repeats):
+                for name, action in actions.items():
+                    rates[name].append(rate(action, count, seconds))
         taken += rows(scenario(count), rates, unit="runs/s")
     return taken
