@@ -123,6 +123,7 @@ if __name__ == '__main__':
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_processes_of_pythons_pools_talk(method: str) -> None:
     with Sandbox() as box:
@@ -130,6 +131,7 @@ def test_processes_of_pythons_pools_talk(method: str) -> None:
     assert (result.status, result.text) == (Status.OK, "90\n"), result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["git", "gcc", "node", "java"])
 def test_large_programs_work(program: str, needs: Callable[[str], None]) -> None:
     needs(program)

@@ -13,7 +13,7 @@ from typing import Final
 
 from sandbox_native import Limits, Policy, Sandbox, Writes
 from sandbox_native.bench.boxes import boxed
-from sandbox_native.bench.measure import Action, Row, rows, take_turns
+from sandbox_native.bench.measure import Action, Entry, Row, rows, take_turns
 
 TRUE: Final = "what options cost, /bin/true"
 WRITES: Final = "what a commit costs"
@@ -28,6 +28,12 @@ _SCRIPT: Final = "i=0; while [ $i -lt $1 ]; do echo x > f$i; i=$((i + 1)); done"
 def _workspace() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="sandbox-native-bench-") as folder:
         yield folder
+
+
+def _empty(folder: str) -> None:
+    """To write over a file that is there costs an ext4 a flush."""
+    for name in os.listdir(folder):
+        os.unlink(os.path.join(folder, name))
 
 
 def _shown(sandbox: Sandbox, command: tuple[str, ...], folder: str) -> Action:
@@ -68,12 +74,12 @@ def measure_commits(*, rounds: int) -> list[Row]:
         for count in (1, _MANY):
             command = ("/bin/sh", "-c", _SCRIPT, "sh", str(count))
             direct, kept = stack.enter_context(_workspace()), stack.enter_context(_workspace())
-            actions: dict[str, Action] = {
-                STRICT: lambda command=command: boxed(strict, command),
-                "direct": _shown(strict, command, direct),
-                "commit": _shown(commit, command, kept),
+            entries: dict[str, Action | Entry] = {
+                STRICT: Entry(run=lambda command=command: boxed(strict, command)),
+                "direct": Entry(run=_shown(strict, command, direct), before=lambda folder=direct: _empty(folder)),
+                "commit": Entry(run=_shown(commit, command, kept), before=lambda folder=kept: _empty(folder)),
             }
-            taken += rows(f"{WRITES}, {count} file{'' if count == 1 else 's'}", take_turns(actions, rounds=rounds), base=STRICT)
+            taken += rows(f"{WRITES}, {count} file{'' if count == 1 else 's'}", take_turns(entries, rounds=rounds), base=STRICT)
             if len(os.listdir(kept)) != count:
                 raise RuntimeError(f"{len(os.listdir(kept))} of {count} files were committed")
     return taken

@@ -50,7 +50,7 @@ def table(rows: Sequence[Row], notes: Sequence[str]) -> str:
     for goal in wanted:
         word = {None: "not measured", True: "reached", False: "MISSED"}[goal.reached]
         measured = "" if goal.measured is None else f"{goal.measured:.2f}"
-        lines.append(f"  {goal.text:<52}{goal.sign:<8}{measured:>8}  {word}")
+        lines.append(f"  {goal.text:<56}{goal.sign:<8}{measured:>8}  {word}")
     return "\n".join([*lines, *(f"note: {note}" for note in notes)]).lstrip("\n")
 
 
