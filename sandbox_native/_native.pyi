@@ -146,6 +146,7 @@ class _Lib:
     SN_OP_MASK: Final[int]
     SN_OP_OVERLAY: Final[int]
     SN_OP_CHANGES: Final[int]
+    SN_OP_MQUEUE: Final[int]
     SN_OP_GUARD: Final[int]
     SN_OP_RDONLY: Final[int]
     SN_OP_NOSUID: Final[int]

@@ -21,7 +21,7 @@ from sandbox_native.policy import Policy, ReadPolicy
 from sandbox_native.rules import OWN, SYSTEM, Access, Rule, declared, effective
 from sandbox_native.shown import SHARED_ETC
 
-_PRIVATE: Final = (*OWN, "/dev/shm")
+_PRIVATE: Final = (*OWN, "/dev/shm", "/dev/mqueue")
 _MOST_LINKS: Final = 40  # MAXSYMLINKS
 _FIRST: Final = 4096  # of an ELF file nearly always with its program headers and its loader's name
 

@@ -56,7 +56,8 @@ _CHANGE: Final = ("write_file", "truncate", "make_dir", "make_reg", "make_sock",
 _REMOVE: Final = ("remove_dir", "remove_file", "refer")
 DEVICE: Final = ("read_file", "read_dir", "write_file", "truncate", "ioctl_dev")
 """Of /dev and its nodes; truncate, since a shell opens /dev/null with it."""
-_SCRATCH: Final = ("/tmp", HOME, "/dev/shm")
+_SCRATCH: Final = ("/tmp", HOME, "/dev/shm", "/dev/mqueue")
+"""Queues too: a rule for their directory is one for mq_open, which names no path."""
 
 
 def ruleset(policy: Policy, tree: HostTree, abi: int) -> Ruleset | None:

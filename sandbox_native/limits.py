@@ -30,6 +30,10 @@ _LARGEST_BYTES: Final = 1 << 60  # beyond it control group v1 means "unlimited"
 _LARGEST_CAPTURE: Final = 64 * _MIB  # the host holds it in memory
 _LARGEST_COLLECTION: Final = 1 << 30  # so does it with the files that come back
 
+# 1 and not 0: where kernel.core_pattern is a pipe the kernel starts its helper, as root, for every crash whatever the limit
+# is, but for this value (fs/coredump.c: "RLIMIT_CORE is set to 1, aborting core"). To a file it is as good as 0.
+CORE_BYTES: Final = 1
+
 
 class Overflow(Enum):
     """What happens when the guest writes more than `Limits.stdout_bytes` or `Limits.stderr_bytes`."""

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from sandbox_native._native import ffi, lib
+from sandbox_native.limits import CORE_BYTES
 
 INSIDE_UID: Final = 1000
-# 1 and not 0: where kernel.core_pattern is a pipe the kernel starts its helper, as root, for every crash whatever the limit
-# is, but for this value (fs/coredump.c: "RLIMIT_CORE is set to 1, aborting core"). To a file it is as good as 0.
-CORE_BYTES: Final = 1
 _ALIGN: Final = 8
 # Half of what a user has by default (fs.inotify.max_user_instances is 128): the host keeps the rest.
 _INOTIFY_INSTANCES: Final = 64

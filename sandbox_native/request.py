@@ -15,8 +15,7 @@ from typing import Any, Final, Protocol
 
 from sandbox_native.environment import HIDDEN, WORKSPACE, Environment, candidates
 from sandbox_native.errors import STAGES, PolicyError, setup_error
-from sandbox_native.limits import Limits
-from sandbox_native.plan import CORE_BYTES
+from sandbox_native.limits import CORE_BYTES, Limits
 from sandbox_native.protection import Guard
 
 # execve refuses more than 6 MiB of strings whatever the stack limit is (fs/exec.c, bprm_set_stack_limits): refused

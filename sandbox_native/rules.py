@@ -79,7 +79,7 @@ def _roots(policy: Policy) -> Iterator[Rule]:
         yield Rule(inside="/", access=Access.READABLE, field="Policy.read")
     system = SYSTEM if policy.system else ()
     yield from (Rule(inside=inside, access=Access.READABLE) for inside in ("/etc", "/proc", "/dev", *system))
-    yield from (Rule(inside=inside, access=Access.WRITABLE) for inside in (*OWN, "/dev/shm"))
+    yield from (Rule(inside=inside, access=Access.WRITABLE) for inside in (*OWN, "/dev/shm", "/dev/mqueue"))
     for name, pairs, access in (
         ("readable", policy.readable, Access.READABLE),
         ("writable", policy.writable, Access.WRITABLE),

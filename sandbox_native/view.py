@@ -64,7 +64,11 @@ def template_ops(policy: Policy, tree: HostTree, root: bool) -> list[Op]:
     ops += _devices()
     # A user namespace may mount a /proc of its own only where it already sees a whole one. Every box covers this one.
     ops.append(_bind("/proc", SAFE | lib.SN_OP_NOEXEC | (lib.SN_OP_NORECURSE if root else 0)))
-    ops += (Op(lib.SN_OP_DIR, path, mode=0o755) for path in ("/tmp", HOME, WORKSPACE, "/run", "/dev/shm") if path not in shown)
+    ops += (
+        Op(lib.SN_OP_DIR, path, mode=0o755)
+        for path in ("/tmp", HOME, WORKSPACE, "/run", "/dev/shm", "/dev/mqueue")
+        if path not in shown
+    )
     if not any(paths.contains("/var/tmp", inside) or inside == "/var" for inside in shown):
         ops.append(_link("/var/tmp", "/tmp"))
     ops.append(Op(lib.SN_OP_DIR, f"{EMPTY}/dir", mode=0))
@@ -82,6 +86,7 @@ def box_ops(policy: Policy, tree: HostTree, proc: bool = True) -> list[Op]:
         Op(lib.SN_OP_TMPFS, "/tmp", _SIZED, data=f"mode=1777,{inodes}".encode()),
         Op(lib.SN_OP_TMPFS, HOME, _SIZED, data=f"mode=0700,{owner},{inodes}".encode()),
         Op(lib.SN_OP_TMPFS, WORKSPACE, _SIZED, data=f"mode=0755,{owner},{inodes}".encode()),
+        Op(lib.SN_OP_MQUEUE, "/dev/mqueue", SAFE | lib.SN_OP_NOEXEC),
         Op(lib.SN_OP_TMPFS, "/dev/shm", SAFE | lib.SN_OP_NOEXEC, data=f"mode=1777,size={_SHM_BYTES},{inodes}".encode()),
         Op(lib.SN_OP_PROC, "/proc", SAFE | lib.SN_OP_NOEXEC) if proc else Op(lib.SN_OP_MASK, "/proc", source=f"{EMPTY}/dir"),
     ]

@@ -18,6 +18,7 @@ import pytest
 from boxes import Guests, verbs
 from capabilities import own_groups
 
+from running import kill_all
 from sandbox_native import Limits, Sandbox, SandboxError, SetupError, Status
 
 pytestmark = pytest.mark.needs("userns")
@@ -238,8 +239,7 @@ def test_a_group_that_is_no_more_writable_is_a_setup_error(guest: Guests) -> Non
             boxes.until(lambda: not any(boxes.command_line(slot) for slot in slots), 5, "the slots' end")
             for base in groups_of(os.getpid()):
                 for group in base.glob("slot-*"):
-                    for pid in (group / "cgroup.procs").read_text().split():  # init of the next box
-                        os.kill(int(pid), signal.SIGKILL)
+                    kill_all([int(pid) for pid in (group / "cgroup.procs").read_text().split()])  # of the next box
                     boxes.until(lambda group=group: removed(group), 5, "an empty group")  # type: ignore[misc]
             with pytest.raises(SandboxError) as failure:
                 box.run(["/bin/true"], limits=Limits(memory_bytes=77 << 20, processes=7))

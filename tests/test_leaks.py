@@ -112,7 +112,9 @@ def test_processes_that_are_started_killed_and_forgotten(box: Sandbox) -> None:
             assert process.stdout.read(1) == b"x"
         box.spawn(verbs("pause")).kill()
         box.spawn(verbs("pause")).close()
-        box.spawn(["/no/such/program"]).close()
+        with pytest.raises(ExecError):
+            box.spawn(["/no/such/program"])
+        box.spawn(["/bin/true"], cwd="/no/such/directory").close()
 
     flat(work, 10, 60)
 

@@ -44,6 +44,7 @@ def test_limits_may_differ_from_run_to_run() -> None:
             assert int(told[0]) == size and int(told[1]) * int(told[2]) == size << 20
 
 
+@pytest.mark.slow
 def test_a_parked_box_takes_at_most_400_kb() -> None:
     """Its share of memory, its two processes' kernel stacks and page tables included."""
 

@@ -13,7 +13,7 @@ import pytest
 from boxes import in_a_host
 from running import nap, sh, sleepers
 
-from sandbox_native import ExecError, Limits, PolicyError, Sandbox, SandboxError, Status
+from sandbox_native import ExecError, Limits, PolicyError, Sandbox, SandboxError, SetupError, Status
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
 LONG = Limits(wall_seconds=60)
@@ -226,11 +226,13 @@ def test_stdin_that_is_given_is_not_for_writing(sandbox: Sandbox, tmp_path: Path
 def test_errors_of_the_start_come_once_and_again(sandbox: Sandbox) -> None:
     with pytest.raises(PolicyError):
         sandbox.spawn([])
-    with sandbox.spawn(["/no/such/program"]) as process:
+    with pytest.raises(ExecError):
+        sandbox.spawn(["/no/such/program"])
+    with sandbox.spawn(["/bin/true"], cwd="/no/such/directory") as process:
         for _ in range(2):
-            with pytest.raises(ExecError):
+            with pytest.raises(SetupError, match="cwd"):
                 process.wait()
-        with pytest.raises(ExecError):
+        with pytest.raises(SetupError, match="cwd"):
             process.stdout.read()
 
 

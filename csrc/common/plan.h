@@ -24,6 +24,7 @@ enum sn_op_kind {
 	SN_OP_CHANGES = 9, /* box: an overlay over source, a directory in the root (kept aside, read-only, without submounts); what is
 	                      changed goes to N/upper (N is mode, from 1 on) in the directory of changes. This and all that follows
 	                      it waits for the request; no file system of its own (TMPFS, PROC) may follow it */
+	SN_OP_MQUEUE = 11, /* box: target: the POSIX message queues of its own ipc namespace; a kernel without them is none of ours to mend */
 	SN_OP_GUARD = 10,  /* box: target, where it exists, bound onto itself with flags: read-only, or (no flag) only so that it
 	                      cannot be renamed or removed */
 };

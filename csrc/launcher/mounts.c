@@ -141,6 +141,12 @@ static int box_proc(const struct sn_op *op, const char *target, uint32_t *held, 
 	return 0;
 }
 
+static int box_queues(const struct sn_op *op, const char *target, struct sn_failure *why)
+{
+	long result = sys(SYS_mount, "mqueue", target, "mqueue", mount_classic_flags(op->flags), NULL);
+	return result < 0 && result != -ENODEV ? fail(why, SN_STAGE_MOUNT, result, target) : 0;
+}
+
 static int box_mask(const char *source, const char *target, struct sn_failure *why)
 {
 	long result = sys(SYS_mount, source, target, NULL, MS_BIND, NULL);
@@ -184,6 +190,8 @@ int mount_box_op(const struct plan *plan, const struct sn_op *op, uint32_t *held
 		return box_tmpfs(plan, op, target, plan->head->tmp_bytes, 0, why);
 	case SN_OP_PROC:
 		return box_proc(op, target, held, why);
+	case SN_OP_MQUEUE:
+		return box_queues(op, target, why);
 	case SN_OP_BIND:
 		return box_bind(plan_text(plan, op->source), target, why);
 	case SN_OP_MASK:

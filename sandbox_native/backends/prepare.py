@@ -9,6 +9,7 @@ import functools
 import os
 import weakref
 from dataclasses import replace
+from typing import Final
 
 from sandbox_native import hostids, hosttree, planning
 from sandbox_native.backends import bare
@@ -16,7 +17,7 @@ from sandbox_native.backends.base import Upkeep
 from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.native import bare_filter, explaining_filters, strict_filter
 from sandbox_native.cgroup import Group, Hierarchy, discover, make_group, release, sweep
-from sandbox_native.errors import SandboxError, SetupError
+from sandbox_native.errors import STAGES, SandboxError, setup_error
 from sandbox_native.features import Feature, Features, launcher_path, probe
 from sandbox_native.limits import Limits
 from sandbox_native.plan import Identity
@@ -24,6 +25,8 @@ from sandbox_native.planning import Facts
 from sandbox_native.policy import Policy, Rung
 from sandbox_native.receipt import Ground
 from sandbox_native.remedies import Machine
+
+_STAGE_SPAWN: Final = next(number for number, name in STAGES.items() if name == "spawn")
 
 
 def open_engine(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> tuple[Engine, Ground]:
@@ -33,7 +36,7 @@ def open_engine(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep
     except OSError as error:  # of looking about on the host: no descriptors left, say
         if isinstance(error, SandboxError):
             raise
-        raise SetupError("spawn", error.errno or 0, str(error.filename or "")) from error
+        raise setup_error(_STAGE_SPAWN, error.errno or 0, str(error.filename or "")) from error
 
 
 def _open(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> tuple[Engine, Ground]:

@@ -53,12 +53,12 @@ def by_role(traces: Mapping[int, Sequence[str]]) -> Counts:
     """What strace wrote, by pid, lowered to counts. Pure."""
     runs: dict[str, list[Counter[str]]] = {role: [] for role in ROLES}
     inits: set[int] = set()
-    for lines in traces.values():
+    for _, lines in sorted(traces.items()):
         cloned = [match for match in map(_CLONED.match, lines) if match]
         inits.update(int(match[1]) for match in cloned)
         if cloned:
             runs["slot"] += _between(lines, _CLONED, _CLONED)
-    for pid, lines in traces.items():
+    for pid, lines in sorted(traces.items()):
         if pid in inits and lines and lines[-1].startswith("exit_group(0)"):
             runs["init"].append(_counted(lines))
         elif any(line.startswith(f'execve("{_INSIDE}/') for line in lines):
