@@ -16,10 +16,18 @@ OF_THE_HOST: Final = (
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-"),
 )
 
+_ACCOUNTS: Final = "/etc/passwd"
+
 
 def hidden_paths() -> list[str]:
     """Host paths, whether they are there or not: of the caller's home and of every home that passwd names."""
     return [*OF_THE_HOST, *(f"{home.rstrip('/')}/{name}" for home in _homes() for name in OF_A_HOME)]
+
+
+def where_homes_come_from() -> list[str]:
+    """Host paths: the list of accounts, and homes that it names and that are not there."""
+    missing = [home for home in dict.fromkeys(_named()) if os.path.isabs(home) and not os.path.isdir(home)]
+    return [_ACCOUNTS, *missing]
 
 
 def _homes() -> list[str]:
@@ -33,7 +41,7 @@ def _named() -> Iterator[str]:
     except KeyError:
         pass  # a caller without an entry
     try:
-        with open("/etc/passwd", encoding="utf-8", errors="surrogateescape") as file:
+        with open(_ACCOUNTS, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().splitlines()
     except FileNotFoundError:
         return

@@ -44,6 +44,7 @@ def read_tree(policy: Policy, *, overlays: bool = True) -> HostTree:
         proc=frozenset(path for path in masked_paths() if os.path.exists(path)),
         shown=shown,
         left_out=tuple(showing.left_out),
+        covers=tuple(showing.covers),
         absent=tuple(showing.absent),
         changeable=tuple(showing.changeable),
         denials=tuple(showing.denials),

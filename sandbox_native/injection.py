@@ -14,6 +14,7 @@ _FAMILIES: Final = (
     *("LD_", "DYLD_", "_RLD", "GLIBC_", "MALLOC_", "GCONV_"),
     *("PYTHON", "PERL5", "PERLIO", "RUBY", "GEM_", "BUNDLE_", "NODE_", "npm_config_", "NPM_CONFIG_", "LUA_"),
     *("BASH_", "GIT_", "JULIA_", "CORECLR_", "COMPlus_", "DOTNET_", "CARGO_", "OPENSSL_", "GTK_", "QT_", "GST_", "GIO_"),
+    *("VK_", "LIBGL_", "EGL_", "__EGL_", "__GLX_", "GBM_", "LIBVA_", "VDPAU_", "OCL_", "GAWK_", "GCC_", "SASL_", "KRB5", "P11_"),
 )
 _NAMES: Final = frozenset(
     (
@@ -27,6 +28,9 @@ _NAMES: Final = frozenset(
         *("GOFLAGS", "RUSTFLAGS", "RUSTC_WRAPPER", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "ERL_LIBS", "ERL_FLAGS"),
         *("SSLKEYLOGFILE", "SSH_ASKPASS", "SUDO_ASKPASS", "LESSOPEN", "LESSCLOSE", "PAGER", "MANPAGER", "EDITOR"),
         *("VISUAL", "BROWSER", "TMP", "TEMP"),
+        *("COMPILER_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "LDEMULATION"),
+        *("AWKPATH", "AWKLIBPATH", "TAR_OPTIONS", "RSYNC_RSH", "CVS_RSH", "ZIPOPT", "UNZIP", "ZIPINFO", "GZIP", "XZ_DEFAULTS", "XZ_OPT"),
+        *("GREP_OPTIONS", "WGETRC", "CURL_HOME", "INPUTRC", "SCREENRC", "GNUPGHOME", "M4PATH", "BISON_PKGDATADIR", "MANOPT"),
     )
 )
 

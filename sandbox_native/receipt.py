@@ -133,7 +133,7 @@ def _detail(ground: Ground, name: str, held: int) -> str:
     if name == "proc":
         if held & lib.SN_HELD_PROC_SUBSET:
             return "processes only: a full one was refused here"
-        masked = sum(op.kind == lib.SN_OP_MASK for op in ground.plan.box)
+        masked = sum(op.kind == lib.SN_OP_MASK and op.target.startswith("/proc/") for op in ground.plan.box)
         return f"{masked} host-wide names masked" if masked else "nothing masked"
     if name == "capabilities" and ground.rung is Rung.LANDLOCK and not held & lib.SN_HELD_SECUREBITS:
         return "the bounding set stays the caller's: no_new_privs keeps it from giving anything"

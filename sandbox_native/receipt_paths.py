@@ -67,7 +67,7 @@ def _hidden(policy: Policy, tree: HostTree, held: int, brought: Brought) -> Laye
     if not count and not policy.hidden:
         return Layer(name="hidden", mechanism="mounts", held=None, detail="nothing that is shown was to be hidden")
     in_place = not brought.guards or bool(held & lib.SN_HELD_GUARDS)
-    absent = f"; {len(tree.absent)} were not there, and nothing covers them" if tree.absent else ""
+    absent = f"; {len(tree.absent)} were not there when the run began, and nothing covers them" if tree.absent else ""
     return Layer(name="hidden", mechanism="covered by empty mounts", held=in_place, detail=f"{count} places{absent}")
 
 

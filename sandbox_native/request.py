@@ -207,11 +207,13 @@ def _text(value: object, what: str, shown: object = None) -> bytes:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, str):
+        reason = ""
         try:
             value = value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError as error:
             reason = f"cannot be encoded as UTF-8: {error.reason}"
-            raise PolicyError(reason, field=what, value=shown or value, remedy="give text, or os.fsdecode of the bytes") from None
+        if reason:  # raised here, not above: an error's __context__ would hold the value
+            raise PolicyError(reason, field=what, value=shown or value, remedy="give text, or os.fsdecode of the bytes")
     if not isinstance(value, bytes):
         raise PolicyError("not text", field=what, value=shown or value, remedy="give str, bytes or a path")
     if b"\0" in value:

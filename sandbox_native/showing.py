@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sandbox_native import hard_links, home, sockets, survey
+from sandbox_native import covers, hard_links, home, sockets, survey
 from sandbox_native.denials import Denial
 from sandbox_native.environment import HOME, WORKSPACE
 from sandbox_native.errors import PolicyError
@@ -25,7 +25,7 @@ from sandbox_native.policy import Policy, ReadPolicy
 from sandbox_native.readable import Readable
 from sandbox_native.roots import Found, look_at, look_at_writable
 from sandbox_native.rules import Access
-from sandbox_native.shown import Shown
+from sandbox_native.shown import Cover, Shown
 from sandbox_native.survey import Bound
 
 _HOST: Final = "Policy.read"
@@ -59,6 +59,7 @@ class Showing:
         self._system, self._made = frozenset(system), frozenset(made)
         self.left_out: list[str] = []
         self.absent: list[str] = []
+        self.covers: list[Cover] = []
         self.changeable: list[str] = []
         self.denials: list[Denial] = []
 
@@ -180,14 +181,23 @@ class Showing:
         found: dict[str, str] = {}
         for inside in self._policy.hidden:
             places = list(self._places_of(inside, roots))
+            self._note(inside, roots)
             if not places and not contains(WORKSPACE, inside):
                 self.absent.append(inside)
             found.update(places)
         if self._policy.read is ReadPolicy.HOST:
             for path in home.hidden_paths():
                 for other in (path, *self._mounts.other_places(os.path.realpath(path))):
+                    self._note(other, roots)
                     found.update(self._places_of(other, roots))
+            # Where a home is made, or an account, there are more such places.
+            self.covers += (covers.look(path) for path in home.where_homes_come_from())
         return found
+
+    def _note(self, inside: str, roots: list[Root]) -> None:
+        root = _around(roots, inside)
+        if root is not None:
+            self.covers.append(covers.look(root.host(inside)))
 
     def _places_of(self, inside: str, roots: list[Root]) -> Iterator[tuple[str, str]]:
         """Where something is to be covered so that `inside` leads to nothing, with the host's path there: behind links, since

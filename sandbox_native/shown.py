@@ -58,6 +58,16 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cover:
+    """A place that is to lead to nothing, as it was when the plan was made."""
+
+    path: str  # of the host's, as it is named
+    real: str  # behind its links
+    state: tuple[int, int, int] | None  # device, inode, last change; None: it was absent
+    above: int  # last change of the directory that it is in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostTree:
     """Facts about the host's files."""
 
@@ -67,6 +77,7 @@ class HostTree:
     proc: frozenset[str] = frozenset()  # of the masked names, those that are there
     shown: tuple[Shown, ...] = ()  # the policy's, in the order in which they are mounted: what lies around others first
     left_out: tuple[str, ...] = ()  # host paths beneath what is shown that are not: the kernel's, and what cannot be read
+    covers: tuple[Cover, ...] = ()  # of what is hidden, there or not
     absent: tuple[str, ...] = ()  # hidden paths that are not there: nothing covers them
     changeable: tuple[str, ...] = ()  # links in writable roots on the way to a denied name: nothing can be mounted on one
     denials: tuple[Denial, ...] = ()  # hard links, where they are to be reported

@@ -14,6 +14,7 @@ from sandbox_native import call_names
 
 EPERM: Final = 1
 EINVAL: Final = 22
+ENOTTY: Final = 25
 ENOSYS: Final = 38
 EPROTONOSUPPORT: Final = 93
 ESOCKTNOSUPPORT: Final = 94
@@ -88,6 +89,32 @@ def _make_node(mode: int) -> tuple[Step, ...]:
     return unless(mode, 0, 0o100000, 0o010000, 0o140000, mask=0o170000), _no_set_id(mode)
 
 
+# What is on disk is the caller's own: attributes of its files (flags, project, version, encryption, verity, a subvolume's) take no
+# more than to own the file, and read access. Each file system has its own spellings, so only what is listed here may be asked; the
+# answer is that of a file system without attributes.
+_FILE_READING: Final = (
+    0x80086601,  # FS_IOC_GETFLAGS
+    0x80046601,  # FS_IOC32_GETFLAGS
+    0x80087601,  # FS_IOC_GETVERSION
+    0x80047601,  # FS_IOC32_GETVERSION
+    0x801C581F,  # FS_IOC_FSGETXATTR
+    0xC020660B,  # FS_IOC_FIEMAP
+    0xC0606610,  # PAGEMAP_SCAN
+    0xC0686611,  # PROCMAP_QUERY
+)
+_FICLONE, _FICLONERANGE, _FIDEDUPERANGE = 0x40049409, 0x4020940D, 0xC0189436
+FILE_IOCTLS: Final = (*_FILE_READING, _FICLONE, _FICLONERANGE)
+_FILE_FAMILIES: Final = (0x6600, 0x7600, 0x5800, 0x9400, 0xF500)  # 'f', 'v', 'X' (XFS and shared), btrfs, f2fs
+_FILE_ATTRIBUTES: Final = (
+    among(1, *FILE_IOCTLS, _FIDEDUPERANGE, outcome=ALLOW),
+    among(1, *_FILE_FAMILIES, mask=0xFF00, outcome=ENOTTY),
+)
+TERMINAL_INPUT: Final = among(1, 0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
+
+# A lease makes whoever opens the file wait for its holder, a delegation too; F_NOTIFY watches a directory with no more than read
+# access. Answered as for a file that has none.
+_F_SETLEASE, _F_NOTIFY, _F_SETDELEG = 1024, 1026, 1040
+
 # Init is process 1 and has the guest's uid, so these would reach it (the deadline that init keeps could be starved, or its
 # limits lowered until it dies). 0 is the caller itself.
 _NOT_INIT: Final = among(0, 1)
@@ -116,7 +143,8 @@ CHECKED: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
         # Flags are longs here; no bit of the upper half has a meaning yet. clone's low byte is a signal, none of which is 0x80.
         "clone": (unless(0, 0, high=True), unless(0, 0, mask=NEW_NAMESPACE)),
         "unshare": (unless(0, 0, high=True), unless(0, 0, mask=~_UNSHARE & 0xFFFFFFFF)),
-        "ioctl": (among(1, 0x5412, 0x541C),),  # TIOCSTI, TIOCLINUX
+        "ioctl": (TERMINAL_INPUT, *_FILE_ATTRIBUTES),
+        "fcntl": (among(1, _F_SETLEASE, _F_NOTIFY, _F_SETDELEG, outcome=EINVAL),),
         "socket": _SOCKET,
         "socketpair": _SOCKET,
         "personality": (unless(0, 0xFFFFFFFF),),

@@ -24,7 +24,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         for name, calls in {
             "descriptors": """
                 read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range
-                dup dup2 dup3 fcntl flock pipe pipe2 sendfile splice tee copy_file_range
+                dup dup2 dup3 flock pipe pipe2 sendfile splice tee copy_file_range
                 poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
                 eventfd eventfd2 signalfd signalfd4 inotify_init inotify_init1 inotify_add_watch inotify_rm_watch
                 memfd_create""",

@@ -15,10 +15,13 @@ from sandbox_native.syscall_checks import (
     EAFNOSUPPORT,
     EINVAL,
     ENOSYS,
+    ENOTTY,
     EPERM,
     ESOCKTNOSUPPORT,
+    FILE_IOCTLS,
     INIT,
     PRCTL_OPTIONS,
+    TERMINAL_INPUT,
     Step,
     among,
     unless,
@@ -26,7 +29,6 @@ from sandbox_native.syscall_checks import (
 from sandbox_native.syscalls import GROUPS
 
 _EACCES: Final = 13
-_ENOTTY: Final = 25
 _EOPNOTSUPP: Final = 95
 _AF_UNIX, _SOCK_STREAM, _SOCK_SEQPACKET = 1, 1, 5
 _SET_ID: Final = 0o6000
@@ -42,6 +44,15 @@ def _each(calls: str, outcome: int) -> dict[str, tuple[Step, ...]]:
 
 # Another process's figures: 0 is the caller itself. Threads that name themselves by number are refused with the rest.
 _SELF: Final = unless(0, 0)
+# What programs ask: terminals (0x54), descriptors of any kind, the entropy that there is; and of files what only reads.
+_TERMINAL: Final = (
+    *(*range(0x5401, 0x5412), 0x5413, 0x5414, 0x5415, 0x541A, 0x541B, 0x5420, 0x5422, 0x5424, 0x5425, 0x5429, 0x5441),
+    *(0x802C542A, 0x402C542B, 0x402C542C, 0x402C542D),  # TCGETS2, TCSETS2, …
+    *(0x80045430, 0x40045431, 0x80045432, 0x80045438, 0x80045439),  # TIOCGPTN, TIOCSPTLCK, …
+)
+_DESCRIPTOR: Final = (0x5421, 0x5450, 0x5451, 0x5452, 0x5460, 2)  # FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE, FIGETBSZ
+_IOCTLS: Final = (*_TERMINAL, *_DESCRIPTOR, 0x80045200, *FILE_IOCTLS)
+_RLIMIT_NPROC: Final = 6
 _ATTRIBUTES: Final = "getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat"
 _ATTRIBUTES_SET: Final = "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat"
 
@@ -55,8 +66,8 @@ BARE: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
             unless(0, _AF_UNIX, outcome=EAFNOSUPPORT),
             unless(1, _SOCK_STREAM, _SOCK_SEQPACKET, mask=0xF, outcome=ESOCKTNOSUPPORT),
         ),
-        # All requests of sockets: they list the host's interfaces, which any socket does.
-        "ioctl": (*CHECKED["ioctl"], among(1, 0x8900, mask=0xFFFFFF00, outcome=_ENOTTY)),
+        # Requests of sockets list the host's interfaces, and those of a file system change what is the caller's.
+        "ioctl": (TERMINAL_INPUT, unless(1, *_IOCTLS, outcome=ENOTTY)),
         # Shared with the caller's other programs.
         **_each(" ".join(GROUPS["ipc"]), ENOSYS),
         # The caller's files outside: Landlock knows no right to change what a file's owner may always change, or to watch it.
@@ -70,7 +81,9 @@ BARE: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
         "fchmodat2": (unless(2, 0, mask=_SET_ID), *_always(INIT)),
         **_each("utime utimes futimesat utimensat", INIT),
         # The caller's other processes.
-        "prlimit64": (_SELF, *CHECKED["prlimit64"]),
+        # Init lowers the limit of processes of whom it ends, which may not raise it again meanwhile.
+        "setrlimit": (among(0, _RLIMIT_NPROC), *CHECKED["setrlimit"]),
+        "prlimit64": (_SELF, among(1, _RLIMIT_NPROC, then=(unless(2, 0), unless(2, 0, high=True))), *CHECKED["prlimit64"]),
         "sched_setaffinity": (_SELF,),
         "sched_setparam": (_SELF,),
         "sched_setscheduler": (_SELF, *CHECKED["sched_setscheduler"]),

@@ -134,6 +134,7 @@ typedef void tree_visit(int proc, const char *pid, struct sampled *sum);
 long tree_read(int proc, const char *pid, const char *name, char *text, size_t size);
 struct sampled tree_each(bool bare, tree_visit *visit);
 bool tree_is_empty(bool bare);
+void tree_stop(bool bare);
 void tree_kill(bool bare);
 void tree_end(void);
 

@@ -11,10 +11,11 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
-enum { MOST = 4096, PATH = 64, WHOLE_GROUP = 4 /* PIDFD_SIGNAL_PROCESS_GROUP */ };
+enum { MOST = 4096, PATH = 64, STOP_PASSES = 50, WHOLE_GROUP = 4 /* PIDFD_SIGNAL_PROCESS_GROUP */ };
 
 struct member {
 	int32_t pid, parent;
@@ -83,54 +84,94 @@ static void add_children_of(int proc, int32_t pid)
 	}
 }
 
-/* Field 4 of stat. The name, field 2, may hold anything: count from its last ')'. */
-static int32_t parent_of(int proc, int32_t pid)
+struct standing {
+	int32_t parent; /* -1: it is gone */
+	char state;
+};
+
+/* Fields 3 and 4 of stat. The name, field 2, may hold anything: count from its last ')'. */
+static struct standing standing_of(int proc, int32_t pid)
 {
 	char number[16] = "", text[1024];
 	text_add_number(number, sizeof number, (uint64_t)pid);
-	if (tree_read(proc, number, "/stat", text, sizeof text) <= 0)
-		return -1;
-	const char *end = strrchr(text, ')');
-	return end && strlen(end) > 4 ? (int32_t)text_number(end + 4, NULL) : -1;
+	const char *end = tree_read(proc, number, "/stat", text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
+	if (!end || strlen(end) <= 4)
+		return (struct standing){.parent = -1};
+	return (struct standing){.parent = (int32_t)text_number(end + 4, NULL), .state = end[2]};
 }
 
 /* To the process, and to its group where it leads one: a fork that is under way there does not escape that. No group of a run holds anybody
  * else, since a run begins with a session of its own. */
-static void send(int proc, const struct member *member, int number)
+static void send(int pidfd, int number)
 {
-	owned_fd pidfd = (int)sys(NR_pidfd_open, member->pid, 0);
-	if (pidfd < 0 || parent_of(proc, member->pid) != member->parent)
-		return;
 	sys(NR_pidfd_send_signal, pidfd, number, NULL, WHOLE_GROUP);
 	sys(NR_pidfd_send_signal, pidfd, number, NULL, 0);
 }
 
-static void find_all(int proc, int signal_found)
+/* No fork of it succeeds any more, though somebody continues it. The limit goes by number, so only the soft one is lowered, which the
+ * guest's filter does not let it raise: if the process was gone by then, whoever has its number gets the limit back. */
+static void forbid_forks(int pidfd, int32_t pid)
 {
+	struct sn_limits { uint64_t now, most; } before, none;
+	if (sys(SYS_prlimit64, pid, RLIMIT_NPROC, NULL, &before) || !before.now)
+		return;
+	none = (struct sn_limits){.now = 0, .most = before.most};
+	if (!sys(SYS_prlimit64, pid, RLIMIT_NPROC, &none, &before) && sys(NR_pidfd_send_signal, pidfd, 0, NULL, 0) == -ESRCH)
+		sys(SYS_prlimit64, pid, RLIMIT_NPROC, &before, NULL);
+}
+
+/* Whether it was awake: it may have forked since its parent's children were listed. */
+static bool stop(int proc, const struct member *member)
+{
+	owned_fd pidfd = (int)sys(NR_pidfd_open, member->pid, 0);
+	struct standing is = standing_of(proc, member->pid);
+	if (pidfd < 0 || is.parent != member->parent)
+		return is.parent > 0;
+	send(pidfd, SIGSTOP);
+	forbid_forks(pidfd, member->pid);
+	return !strchr("TtZXD", is.state);
+}
+
+/* How many of those found were awake; they are looked for, and with `stopping` stopped, from the top down. */
+static unsigned find_all(int proc, bool stopping)
+{
+	unsigned awake = 0;
 	count = 0;
 	add_children_of(proc, (int32_t)sys(SYS_getpid));
 	for (unsigned i = 0; i < count; i++) {
-		if (signal_found)
-			send(proc, &members[i], signal_found); /* before its children are listed: it has no more then */
+		if (stopping)
+			awake += stop(proc, &members[i]); /* before its children are listed: it has no more then */
 		add_children_of(proc, members[i].pid);
 	}
+	return awake;
 }
 
-/* Stopped from the top down, so that nobody runs ahead of us by forking, and killed from the bottom up, while parents are still there to tell
- * whose child is whose. */
+/* Stopped until a pass finds everybody so: whose parent dies meanwhile, or who is made a sibling of its parent, is found where a pass has
+ * been already. The bound is for a guest whose processes continue one another. */
+static void stop_found(int proc)
+{
+	for (int pass = 0; find_all(proc, true) && pass < STOP_PASSES; pass++)
+		;
+}
+
+/* From the bottom up, while parents are still there to tell whose child is whose. */
 static void kill_found(void)
 {
 	owned_fd proc = open_proc();
-	find_all(proc, SIGSTOP);
-	while (count)
-		send(proc, &members[--count], SIGKILL);
+	stop_found(proc);
+	while (count) {
+		const struct member *last = &members[--count];
+		owned_fd pidfd = (int)sys(NR_pidfd_open, last->pid, 0);
+		if (pidfd >= 0 && standing_of(proc, last->pid).parent == last->parent)
+			send(pidfd, SIGKILL);
+	}
 }
 
 static struct sampled each_found(tree_visit *visit)
 {
 	struct sampled sum = {0};
 	owned_fd proc = open_proc();
-	find_all(proc, 0);
+	find_all(proc, false);
 	for (unsigned i = 0; i < count; i++) {
 		char number[16] = "";
 		text_add_number(number, sizeof number, (uint64_t)members[i].pid);
@@ -170,6 +211,14 @@ bool tree_is_empty(bool bare)
 	if (bare)
 		return sys(SYS_waitid, P_ALL, 0, NULL, WEXITED | WNOHANG | WNOWAIT | __WALL, NULL) == -ECHILD;
 	return sys(SYS_kill, -1, 0) < 0; /* ESRCH, the rule: nobody is left */
+}
+
+/* Nobody runs any more, as far as that can be had: then what is counted is true, and counting does not wait for the guest's turns. */
+void tree_stop(bool bare)
+{
+	owned_fd proc = bare ? open_proc() : -1;
+	if (bare)
+		stop_found(proc);
 }
 
 /* One pass. kill(-1) from PID 1 reaches every process of the namespace and no other. A fork that is under way sees the pending signal and

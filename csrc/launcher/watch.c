@@ -72,8 +72,7 @@ static uint32_t reap(struct state *state, bool all)
 	return otherwise;
 }
 
-/* As reap, when everybody is to go. Without a pid namespace it takes a pass for all who are there and, after some of them have died, perhaps
- * one for whom they left behind. */
+/* As reap, when everybody is to go: without a pid namespace perhaps in several passes. */
 static uint32_t kill_and_reap(struct state *state)
 {
 	bool bare = state->watch->bare;
@@ -120,6 +119,7 @@ static void end_tree(struct state *state, uint32_t ended_by)
 	report->ended_by = ended_by;
 	report->wall_ns = clock_ns(CLOCK_MONOTONIC) - state->watch->started_ns;
 	if (!tree_is_empty(state->watch->bare)) {
+		tree_stop(state->watch->bare);
 		if (!cgroup_has_cpu(state->watch->gauges))
 			cpu_sampled(state->watch);
 		uint32_t there = sample_processes(state->watch->bare), before = state->reaped;

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from sandbox_native import covers
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends import bare
 from sandbox_native.backends.base import Job, Stats, Upkeep
@@ -111,7 +112,7 @@ class LinuxBackend:
     def _start_once(self, job: Job) -> LinuxBox:
         if job.limits.cpus is not None and self._ground.rung is not Rung.FULL:
             raise UnsupportedError("limits.cpus needs a control group", ("a control group",), "leave cpus=None, or see doctor")
-        engine = self._engine or self._open()
+        engine = self._current()
         if self._ground.plan.bare:
             engine, (job, place) = self._fresh(engine, lambda _: bare.give(job, self._policy, self._checks))
             return self._start(engine, job, place)
@@ -122,6 +123,16 @@ class LinuxBackend:
             return self._start(engine, job, given)
         finally:
             given.started()
+
+    def _current(self) -> Engine:
+        """The engine; another one where something that is to be hidden is not what it was. SetupError when it does not stay so."""
+        engine = self._engine or self._open()
+        if covers.are_same(self._ground.tree.covers):
+            return engine
+        engine = self._renew(engine)
+        if not covers.are_same(self._ground.tree.covers):
+            raise SetupError("guard", errno.ESTALE, "", "what is hidden changes while runs begin: run again")
+        return engine
 
     def _start(self, engine: Engine, job: Job, given: Given) -> LinuxBox:
         try:
