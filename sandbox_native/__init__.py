@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sandbox_native.process import Process
     from sandbox_native.runner import run
     from sandbox_native.sandbox import Sandbox
+    from sandbox_native.warm.python import WarmPython
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "Denial",
     "CommandGuard",
     "ExecutableResolver",
+    "WarmPython",
     "Enforcement",
     "Layer",
     "SandboxError",
@@ -60,6 +62,7 @@ _RUNNING = {
     "Process": "process",
     "CommandGuard": "command_guard",
     "ExecutableResolver": "executables",
+    "WarmPython": "warm.python",
 }
 
 

@@ -57,6 +57,10 @@ class Plan(CData):
     hostname_at: int
     workspace_at: int
     enter_at: int
+    warm_at: int
+    warm_argc: int
+    warm_envc: int
+    reserved: int
     core_bytes: int
     tmp_bytes: int
     inotify_instances: int

@@ -139,6 +139,7 @@ STAGES: Final[Mapping[int, str]] = MappingProxyType(
         26: "overlay",
         27: "guard",
         28: "explain",
+        29: "warm",
     }
 )
 """Number of a stage (enum sn_stage) -> its name in `SetupError.stage`."""
@@ -176,6 +177,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "landlock": f"the kernel refused the Landlock rules; {_DOCTOR}",
         "overlay": f"the kernel or a file system refused an overlay there; {_DOCTOR}",
         "guard": "the workspace changed while the run began: run again",
+        "warm": "leave it out of imports, or look at it with `python -I -c 'import …'` in a Sandbox",
         "explain": f"refused calls cannot be watched here: leave Policy.explain out; {_DOCTOR}",
     }
 )

@@ -73,11 +73,17 @@ class Sandbox:
         self._budget = _checked("budget", budget, Budget, _NO_BUDGET)
         self._starters: weakref.WeakKeyDictionary[object, Starter] = weakref.WeakKeyDictionary()  # by event loop
         self._limits = _checked("limits", limits, Limits, _DEFAULT)
-        self._encoder = _encoder(self._policy)
+        self._encoder = self._make_encoder(_environment(self._policy))
         self._closed = False
         group = None if cgroup is None else paths.absolute("cgroup", cgroup)
-        self._backend = open_backend(self._policy, self._limits, group, _upkeep(prepared, idle_seconds, pinned))
+        self._backend = open_backend(self._policy, self._limits, group, self._kept(_upkeep(prepared, idle_seconds, pinned)))
         self._finalizer = weakref.finalize(self, self._backend.close)
+
+    def _make_encoder(self, environment: Environment) -> Encoder:
+        return Encoder(environment, ExecutableResolver(self._policy), os.environ)
+
+    def _kept(self, upkeep: Upkeep) -> Upkeep:
+        return upkeep
 
     @property
     def policy(self) -> Policy:
@@ -322,11 +328,10 @@ def _concurrency(wanted: int | None) -> int:
     return wanted
 
 
-def _encoder(policy: Policy) -> Encoder:
-    environment = Environment(
+def _environment(policy: Policy) -> Environment:
+    return Environment(
         path=policy.path, inherit=policy.inherit, inherit_unsafe=policy.inherit_unsafe, deterministic=policy.deterministic
     )
-    return Encoder(environment, ExecutableResolver(policy), os.environ)
 
 
 def checked_policy(policy: Policy | None) -> Policy:

@@ -17,6 +17,7 @@ PUBLIC = {
     *("run", "Sandbox", "Process", "Policy", "Limits", "Overflow", "Rung", "Result", "Status", "Usage", "Enforcement"),
     *("ReadPolicy", "Deletion", "Writes", "Denial", "CommandGuard", "ExecutableResolver"),
     *("Layer", "SandboxError", "PolicyError", "UnsupportedError", "SetupError", "ExecError", "__version__"),
+    "WarmPython",
 }
 OFF_LINUX = """
 import asyncio, ctypes, multiprocessing, selectors, socket, subprocess, sys, tempfile  # as they are here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sandbox_native.files import Patterns
 from sandbox_native.limits import Limits
@@ -13,6 +13,9 @@ from sandbox_native.request import Body
 from sandbox_native.result import Result
 from sandbox_native.stdin import Source
 from sandbox_native.turns import Turns
+
+if TYPE_CHECKING:
+    from sandbox_native.warm.spec import Warm
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class Upkeep:
     prepared: int = 0
     pinned: bool = False  # each run to a core
     idle_seconds: float = 60.0  # those above that number, and above the two that every engine has, end after as long
+    warm: Warm | None = None  # an interpreter that the guests are clones of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

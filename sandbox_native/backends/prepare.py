@@ -23,6 +23,7 @@ from sandbox_native.planning import Facts
 from sandbox_native.policy import Policy, Rung
 from sandbox_native.receipt import Ground
 from sandbox_native.remedies import Machine
+from sandbox_native.warm import spec
 
 
 def open_engine(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> tuple[Engine, Ground]:
@@ -42,6 +43,9 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> t
     facts = _facts(policy, features, hierarchy)
     planned = planning.plan(policy, limits, features, facts)
     rung, plan = planned.rung, planned.plan
+    if keep.warm is not None:
+        spec.check(policy, rung)
+        plan = keep.warm.lowered(plan)
     group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
     if group is not None:
         plan = replace(plan, groups=group.paths(), enter=group.entrance)
@@ -60,6 +64,7 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> t
         rlimit_counts=rung is not Rung.FULL and features.works(Feature.NPROC),
         shown=facts.tree.shown,
         landlock_abi=features.landlock_abi,
+        warm="" if keep.warm is None else keep.warm.detail,
     )
     return engine, ground
 
