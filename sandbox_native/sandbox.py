@@ -17,7 +17,7 @@ from sandbox_native import arguments, paths
 from sandbox_native import files as collecting
 from sandbox_native import workspace as workspaces
 from sandbox_native.aio import AsyncProcess, Starter, claimed, start
-from sandbox_native.backends.base import Job, Stats
+from sandbox_native.backends.base import Job, Stats, Upkeep
 from sandbox_native.backends.select import open_backend
 from sandbox_native.batch import Outcome, outcomes
 from sandbox_native.budget import Budget, Claim
@@ -29,7 +29,7 @@ from sandbox_native.options import Job as JobSpec
 from sandbox_native.options import Path, RunOptions
 from sandbox_native.policy import Policy
 from sandbox_native.process import Process
-from sandbox_native.request import Argument, Body, words_of
+from sandbox_native.request import Argument, Body, Encoder, words_of
 from sandbox_native.result import Result
 from sandbox_native.stdin import NOTHING, Input, open_source
 from sandbox_native.supervisor import Supervisor, Task
@@ -74,8 +74,8 @@ class Sandbox:
         group = None if cgroup is None else paths.absolute("cgroup", cgroup)
         upkeep = arguments.upkeep(prepared, idle_seconds, pinned)
         self._backend = open_backend(self._policy, self._limits, group, self._kept(upkeep))
-        self._encoder = self._make_encoder(arguments.environment(self._policy))
         self._finalizer = weakref.finalize(self, self._backend.close)
+        self._encoder = self._make_encoder(arguments.environment(self._policy))
 
     def _make_encoder(self, environment: Environment) -> Encoder:
         return Encoder(environment, ExecutableResolver(self._policy), os.environ)
