@@ -1,6 +1,6 @@
-"""Builds what pyproject.toml cannot describe: the extension (through cffi) and the launcher executable.
+"""Builds what pyproject.toml cannot describe: the extension (through cffi), the launcher, and the library of a warm interpreter.
 
-The launcher is compiled after the extension, by the same `build_ext` command, so it lands beside it in
+The two are compiled after the extension, by the same `build_ext` command, so they land beside it in
 a wheel, in an editable install and with `build_ext --inplace`. `build_launcher` alone compiles another
 copy of it, for example with sanitizers or for another machine. Off Linux neither is built: the wheel is
 pure Python and says at run time what is missing.
@@ -58,6 +58,28 @@ def static_pie_links() -> bool:
         return subprocess.run(command, capture_output=True).returncode == 0
 
 
+def compile_whole(output: Path, sources: list[Path], flags: list[str], link: list[str]) -> None:
+    """One executable or library of ours; in place all at once, since one that runs cannot be written to."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    fresh = output.with_name(f"{output.name}.{os.getpid()}")
+    command = [*compiler(), *flags, f"-I{ROOT / 'csrc'}", *env_flags("CFLAGS")]
+    command += [*map(str, sorted(sources)), "-o", str(fresh), *link, *HARDENED_LINK, *env_flags("LDFLAGS")]
+    try:
+        subprocess.run(command, check=True)
+        fresh.chmod(0o755)
+        fresh.replace(output)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def build_warm(output: Path) -> None:
+    """What a warm interpreter loads: the launcher's files, but for what only the launcher does. The interpreter has the rest."""
+    only_launcher = {"main.c", "template.c", "warm_none.c", "warm_start.c"}
+    sources = [path for path in ROOT.glob("csrc/launcher/*.c") if path.name not in only_launcher]
+    sources += [*ROOT.glob("csrc/warm/*.c"), *ROOT.glob("csrc/common/*.c")]
+    compile_whole(output, sources, [*common_flags(), "-fPIC", "-fvisibility=hidden"], ["-shared"])
+
+
 def build_launcher(output: Path) -> None:
     sources = [*ROOT.glob("csrc/launcher/*.c"), *ROOT.glob("csrc/common/*.c")]
     flags = common_flags()
@@ -70,16 +92,7 @@ def build_launcher(output: Path) -> None:
         link = ["-pie"]
     else:
         link = ["-static-pie"] if static_pie_links() else ["-pie"]
-    output.parent.mkdir(parents=True, exist_ok=True)
-    fresh = output.with_name(f"{output.name}.{os.getpid()}")  # a running launcher cannot be written to
-    command = [*compiler(), *flags, "-fPIE", f"-I{ROOT / 'csrc'}", *env_flags("CFLAGS")]
-    command += [*map(str, sorted(sources)), "-o", str(fresh), *link, *HARDENED_LINK, *env_flags("LDFLAGS")]
-    try:
-        subprocess.run(command, check=True)
-        fresh.chmod(0o755)
-        fresh.replace(output)
-    finally:
-        fresh.unlink(missing_ok=True)
+    compile_whole(output, sources, [*flags, "-fPIE"], link)
 
 
 class BuildLauncher(Command):
@@ -104,13 +117,14 @@ class BuildExt(build_ext):
 
     def run(self) -> None:
         super().run()
-        build_launcher(self._launcher())
+        build_launcher(self._beside("_launcher"))
+        build_warm(self._beside("_warm.so"))
 
     def get_outputs(self) -> list[str]:
-        return [*super().get_outputs(), str(self._launcher())]
+        return [*super().get_outputs(), str(self._beside("_launcher")), str(self._beside("_warm.so"))]
 
-    def _launcher(self) -> Path:
-        return (ROOT if self.inplace else Path(self.build_lib)) / PACKAGE / "_launcher"
+    def _beside(self, name: str) -> Path:
+        return (ROOT if self.inplace else Path(self.build_lib)) / PACKAGE / name
 
 
 def native() -> dict[str, Any]:

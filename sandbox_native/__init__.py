@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sandbox_native.process import Process
     from sandbox_native.runner import run
     from sandbox_native.sandbox import Sandbox
+    from sandbox_native.warm.python import WarmPython
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ __all__ = [
     "recover",
     "CommandGuard",
     "ExecutableResolver",
+    "WarmPython",
     "Enforcement",
     "Layer",
     "SandboxError",
@@ -84,6 +86,7 @@ _RUNNING = {
     "recover": "commit.recovery",
     "CommandGuard": "command_guard",
     "ExecutableResolver": "executables",
+    "WarmPython": "warm.python",
 }
 
 

@@ -9,10 +9,8 @@ from sandbox_native.backends.base import Upkeep
 from sandbox_native.budget import Budget
 from sandbox_native.environment import Environment
 from sandbox_native.errors import PolicyError
-from sandbox_native.executables import ExecutableResolver
 from sandbox_native.limits import Limits
 from sandbox_native.policy import Policy
-from sandbox_native.request import Encoder
 
 _Value = TypeVar("_Value", Policy, Limits, Budget)
 _STRICT: Final = Policy.strict()
@@ -38,11 +36,11 @@ def places(wanted: int | None) -> int:
     return wanted
 
 
-def encoder(policy: Policy) -> Encoder:
-    environment = Environment(
+def environment(policy: Policy) -> Environment:
+    """What the policy makes of a guest's environment."""
+    return Environment(
         path=policy.path, inherit=policy.inherit, inherit_unsafe=policy.inherit_unsafe, deterministic=policy.deterministic
     )
-    return Encoder(environment, ExecutableResolver(policy), os.environ)
 
 
 def checked_policy(policy: Policy | None) -> Policy:

@@ -177,7 +177,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "landlock": f"the kernel refused the Landlock rules; {_DOCTOR}",
         "overlay": f"the kernel or a file system refused an overlay there; {_DOCTOR}",
         "guard": "the workspace changed while the run began: run again",
-        "warm": "the interpreter could not import what it should: try the same imports with it by hand",
+        "warm": "leave it out of imports, or look at it with `python -I -c 'import …'` in a Sandbox",
         "explain": f"refused calls cannot be watched here: leave Policy.explain out; {_DOCTOR}",
     }
 )

@@ -66,6 +66,14 @@ class Ruleset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """What is started in the root, once, for guests to be clones of."""
+
+    argv: Sequence[str]
+    environment: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Everything the launcher is told before the first run."""
 
@@ -81,6 +89,7 @@ class Plan:
     bare: bool = False  # rung landlock: no namespaces, and no operations
     changes: str = ""  # where a box keeps the changes of overlays while they are mounted; empty: there are none
     landlock: Ruleset | None = None
+    interpreter: Interpreter | None = None
     explain: bytes | None = None  # an array of struct sock_filter: what the supervisor of refused calls answers
 
     def encode(self) -> bytes:
@@ -118,6 +127,11 @@ class _Encoder:
             header.landlock_workspace = plan.landlock.workspace
             header.rules_at, header.rules_count = self._rules(plan.landlock.rules), len(plan.landlock.rules)
         header.groups_at, header.groups_count = self._offsets(plan.groups), len(plan.groups)
+        if plan.interpreter is not None:
+            header.flags |= lib.SN_PLAN_WARM
+            strings = (*plan.interpreter.argv, *plan.interpreter.environment)
+            header.warm_at, header.warm_argc = self._offsets(strings), len(plan.interpreter.argv)
+            header.warm_envc = len(plan.interpreter.environment)
         header.hostname_at = self._string(plan.hostname)
         header.workspace_at = self._string(plan.workspace)
         header.enter_at = self._string(plan.enter) if plan.enter else 0

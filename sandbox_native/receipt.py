@@ -19,6 +19,7 @@ from sandbox_native.result import Enforcement, Layer
 from sandbox_native.shown import HostTree, Shown
 from sandbox_native.verdict import ReportData
 
+WARM: Final = "clone of a warm interpreter"
 _SAMPLED: Final = "may be passed between two samples; memory that waits in sockets is not counted"
 _KEPT: Final = 256  # receipts that are remembered: the bits differ in few runs
 
@@ -35,6 +36,7 @@ class Ground:
     rlimit_counts: bool  # RLIMIT_NPROC counts the box's processes, since no group does
     tree: HostTree = field(default_factory=HostTree)
     landlock_abi: int = 0  # 0: this kernel has none
+    warm: str = ""  # guests are clones of an interpreter, and of which
 
     @property
     def shown(self) -> tuple[Shown, ...]:
@@ -101,6 +103,8 @@ def _layers(ground: Ground, report: ReportData, limits: Limits, brought: Brought
     yield from path_layers(ground.policy, ground.tree, held, brought, bare=bare)
     asked = ground.plan.explain is not None
     yield Layer(name="explain", mechanism="seccomp notification", held=bool(held & lib.SN_HELD_EXPLAIN) if asked else None)
+    if ground.warm:
+        yield Layer(name="warm", mechanism=WARM, held=True, detail=ground.warm)
     yield _rlimits(ground, report, limits)
     yield from _consumption(ground, held, limits)
 

@@ -17,17 +17,19 @@ from sandbox_native import arguments, paths
 from sandbox_native import files as collecting
 from sandbox_native import workspace as workspaces
 from sandbox_native.aio import AsyncProcess, Starter, claimed, start
-from sandbox_native.backends.base import Job, Stats
+from sandbox_native.backends.base import Job, Stats, Upkeep
 from sandbox_native.backends.select import open_backend
 from sandbox_native.batch import Outcome, outcomes
 from sandbox_native.budget import Budget, Claim
+from sandbox_native.environment import Environment
 from sandbox_native.errors import ExecError, PolicyError, SandboxError
+from sandbox_native.executables import ExecutableResolver
 from sandbox_native.limits import Limits
 from sandbox_native.options import Job as JobSpec
 from sandbox_native.options import Path, RunOptions
 from sandbox_native.policy import Policy
 from sandbox_native.process import Process
-from sandbox_native.request import Argument, Body, words_of
+from sandbox_native.request import Argument, Body, Encoder, words_of
 from sandbox_native.result import Result
 from sandbox_native.stdin import NOTHING, Input, open_source
 from sandbox_native.supervisor import Supervisor, Task
@@ -70,9 +72,16 @@ class Sandbox:
         self._limits = arguments.checked("limits", limits, Limits, _DEFAULT)
         self._closed = False
         group = None if cgroup is None else paths.absolute("cgroup", cgroup)
-        self._backend = open_backend(self._policy, self._limits, group, arguments.upkeep(prepared, idle_seconds, pinned))
-        self._encoder = arguments.encoder(self._policy)
+        upkeep = arguments.upkeep(prepared, idle_seconds, pinned)
+        self._backend = open_backend(self._policy, self._limits, group, self._kept(upkeep))
         self._finalizer = weakref.finalize(self, self._backend.close)
+        self._encoder = self._make_encoder(arguments.environment(self._policy))
+
+    def _make_encoder(self, environment: Environment) -> Encoder:
+        return Encoder(environment, ExecutableResolver(self._policy), os.environ)
+
+    def _kept(self, upkeep: Upkeep) -> Upkeep:
+        return upkeep
 
     @property
     def policy(self) -> Policy:

@@ -14,7 +14,7 @@ from elftools.elf.constants import P_FLAGS
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.enums import ENUM_DT_FLAGS, ENUM_DT_FLAGS_1
-from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from elftools.elf.sections import SymbolTableSection
 
 NEWEST_GLIBC = (2, 34)  # the README states it: Debian 12, Ubuntu 22.04, RHEL 9 and whatever is newer
@@ -32,11 +32,35 @@ def launcher_path() -> Path:
     return Path(os.environ.get("SANDBOX_NATIVE_LAUNCHER") or built("sandbox_native").with_name("_launcher"))
 
 
-@pytest.fixture(params=["extension", "launcher"])
+def warm_path() -> Path:
+    return built("sandbox_native").with_name("_warm.so")
+
+
+@pytest.fixture(params=["extension", "launcher", "warm"])
 def elf(request: pytest.FixtureRequest) -> Iterator[ELFFile]:
-    path = launcher_path() if request.param == "launcher" else built("sandbox_native._native")
-    with path.open("rb") as file:
+    paths = {"launcher": launcher_path, "warm": warm_path, "extension": lambda: built("sandbox_native._native")}
+    with paths[request.param]().open("rb") as file:
         yield ELFFile(file)
+
+
+def test_the_warm_library_offers_its_own_functions_and_takes_only_libcs_and_pythons() -> None:
+    with warm_path().open("rb") as file:
+        names = [symbol for symbol in symbols(ELFFile(file), ".dynsym") if symbol.name]
+        versions = section_of_versions(ELFFile(file))
+    offered = {symbol.name for symbol in names if symbol.entry.st_shndx != "SHN_UNDEF"}
+    assert offered and all(name.startswith("sn_warm_") for name in offered)
+    missing = [symbol for symbol in names if symbol.entry.st_shndx == "SHN_UNDEF"]
+    taken = {symbol.name for symbol in missing if symbol.entry.st_info.bind == "STB_GLOBAL"}
+    assert {name for name in taken if not name.startswith("Py")} <= versions
+
+
+def section_of_versions(elf: ELFFile) -> set[str]:
+    """Names of symbols that a library with versions is to give."""
+    table, versions = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version")
+    assert isinstance(table, SymbolTableSection)
+    assert isinstance(versions, GNUVerSymSection)
+    pairs = zip(table.iter_symbols(), versions.iter_symbols(), strict=True)
+    return {symbol.name for symbol, version in pairs if version["ndx"] not in ("VER_NDX_LOCAL", "VER_NDX_GLOBAL")}
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import boxes
 import pytest
 from boxes import Guests, verbs
 from capabilities import own_groups
-
 from running import kill_all
+
 from sandbox_native import Limits, Sandbox, SandboxError, SetupError, Status
 
 pytestmark = pytest.mark.needs("userns")

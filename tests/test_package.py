@@ -18,6 +18,7 @@ PUBLIC = {
     *("Overflow", "Rung", "Result", "Status", "Usage", "Enforcement"),
     *("ReadPolicy", "Deletion", "Writes", "Denial", "Changes", "Change", "recover", "CommandGuard", "ExecutableResolver"),
     *("Layer", "SandboxError", "PolicyError", "UnsupportedError", "SetupError", "ExecError", "__version__"),
+    "WarmPython",
 }
 OFF_LINUX = """
 import asyncio, ctypes, multiprocessing, selectors, socket, subprocess, sys, tempfile  # as they are here

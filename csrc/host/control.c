@@ -11,7 +11,7 @@
 
 enum {
 	SEND_MS = 1000,
-	LAST_WORD_MS = 1000, /* for the launcher to say why the template ended */
+	LAST_WORD_MS = 1000, /* for the one to say why the other ended */
 };
 
 union answer {
@@ -66,7 +66,7 @@ static ssize_t await_answer(struct sources *from, int timeout_ms, union answer *
 			return failed(why, SN_STAGE_CHANNEL, (int)-got, from->name);
 		if (from->socket[0].fd < 0 && from->socket[1].fd < 0)
 			return failed(why, SN_STAGE_LOST, EPIPE, from->name);
-		if (from->socket[0].fd < 0 && !shortened) {
+		if ((from->socket[0].fd != peers[0] || from->socket[1].fd != peers[1]) && !shortened) {
 			uint64_t soon = now_ns() + LAST_WORD_MS * (uint64_t)1000000;
 			until = soon < until ? soon : until;
 			shortened = true;

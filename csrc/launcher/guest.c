@@ -190,16 +190,10 @@ static int fill(struct guest *guest)
 	    head->flags & SN_REQUEST_CHANGES) {
 		guest_give_turn(guest, GUEST_WAITS, GUEST_ASKS);
 		guest_await(guest, GUEST_ASKS);
+		guest->plan->ruleset = guest->ruleset; /* the plan may be each's own */
 		return guest->why.stage ? -1 : 0;
 	}
 	return request_place_files(plan, guest->request, &guest->why);
-}
-
-/* Instead of execve, of a clone of an interpreter: memory is not shared, and the program is there. */
-static int go_on(struct guest *guest)
-{
-	warm_return(guest);
-	return -1;
 }
 
 static int go(struct guest *guest)
@@ -211,7 +205,7 @@ static int go(struct guest *guest)
 			       landlock_enter(guest->plan, &guest->held, &guest->why) || install_filter(guest, false) ||
 			       descriptors(guest) ||
 			       limits_apply(&guest->request->head, guest->core_kept, &guest->rlimits_kept, &guest->held, &guest->why) ||
-			       pin(guest) || signals(guest) || (warm ? go_on(guest) : execute(guest))
+			       pin(guest) || signals(guest) || (warm ? warm_part(guest) : execute(guest))
 		       ? -1
 		       : 0;
 }
@@ -224,19 +218,28 @@ static bool is_early(const struct guest *guest)
 	return sys(SYS_ppoll, &socket, 1, &none, NULL, 8) == 0;
 }
 
+/* Returns in a clone of an interpreter alone, and there only when all is done. */
+void guest_go_on(struct guest *guest)
+{
+	guest_give_turn(guest, GUEST_PREPARES, GUEST_PARKED);
+	guest_await(guest, GUEST_PARKED);
+	guest->held |= is_early(guest) ? SN_HELD_PARKED : 0;
+	guest->called = request_receive(guest->control, guest->request, &guest->why);
+	if (guest->called && !guest->why.stage) {
+		say_started(guest);
+		if (!fill(guest) && !go(guest))
+			return;
+	}
+	sys(SYS_exit_group, 127);
+}
+
 static __attribute__((noreturn)) void guest_main(void *argument)
 {
 	struct guest *guest = argument;
 	if (!prepare(guest)) {
-		guest_give_turn(guest, GUEST_PREPARES, GUEST_PARKED);
-		guest_await(guest, GUEST_PARKED);
-		guest->held |= is_early(guest) ? SN_HELD_PARKED : 0;
-		guest->called = request_receive(guest->control, guest->request, &guest->why);
-		if (guest->called && !guest->why.stage) {
-			say_started(guest);
-			if (!fill(guest))
-				go(guest);
-		}
+		if (plan_warm(guest->plan))
+			warm_return(guest);
+		guest_go_on(guest);
 	}
 	sys(SYS_exit_group, 127);
 	__builtin_unreachable();
@@ -247,9 +250,10 @@ int guest_park(struct guest *guest, int cgroup)
 	static _Alignas(16) char stack[STACK_BYTES];
 	guest->turn = GUEST_PREPARES;
 	if (plan_warm(guest->plan)) {
-		guest->pid = sys_clone(CLONE_FILES, NULL, SIGCHLD, cgroup);
-		if (guest->pid == 0)
+		long pid = sys_clone(CLONE_FILES, NULL, SIGCHLD, cgroup);
+		if (pid == 0)
 			guest_main(guest);
+		guest->pid = pid; /* the guest shares it, and must not write it */
 	} else {
 		guest->pid = sys_clone_call(CLONE_VM | CLONE_FILES, SIGCHLD, cgroup, stack, sizeof stack, &guest->turn, guest_main, guest);
 	}

@@ -102,8 +102,11 @@ static void fill_usage(const struct watch *watch, struct sn_report *report)
 /* What the guest may not do itself: it waits meanwhile. */
 static void fill_box(struct guest *guest)
 {
-	if (!box_fill(guest->plan, guest->request, &guest->held, &guest->why))
+	if (!request_show(guest->plan, guest->request, &guest->why) &&
+	    !box_fill(guest->plan, guest->request, &guest->held, &guest->why))
 		landlock_complete(guest->plan, guest->request, &guest->why);
+	request_hide(guest->plan, guest->request);
+	guest->ruleset = guest->plan->ruleset;
 	guest_give_turn(guest, GUEST_ASKS, GUEST_GOES_ON);
 }
 
@@ -192,28 +195,25 @@ static void run(struct guest *guest, struct watch *watch)
 	sys(SYS_exit_group, 0);
 }
 
-struct parked {
-	struct guest guest;
-	struct request request;
-};
-
-/* Init's and the guest's: they share all their memory, or (a clone of an interpreter) this. */
 static struct parked *shared_memory(const struct plan *plan, struct sn_failure *why)
 {
-	static struct parked parked;
+	static struct parked own, *parked;
 	if (!plan_warm(plan))
-		return &parked;
-	long at = sys(SYS_mmap, NULL, sizeof parked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		return &own;
+	if (parked) /* the last box's: a slot's inits run in the same memory, one after the other */
+		sys(SYS_munmap, parked, sizeof *parked);
+	long at = sys(SYS_mmap, NULL, sizeof *parked, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (at < 0 && at > -4096) {
 		fail(why, SN_STAGE_CLONE, at, "shared memory");
 		return NULL;
 	}
-	return (struct parked *)at;
+	return parked = (struct parked *)at;
 }
 
 void init_main(struct plan *plan, const struct gauges *gauges, int control, uint32_t held)
 {
 	struct sn_failure why = {0};
+	plan->ruleset = -1;
 	struct parked *parked = shared_memory(plan, &why);
 	if (!parked)
 		refuse(control, &why);

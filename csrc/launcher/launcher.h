@@ -57,14 +57,16 @@ long channel_receive(int fd, void *data, size_t size, void *more, size_t more_si
 int channel_for_box(int control);
 void channel_report(int channel, const struct sn_report *report, int fd);
 
-/* main.c: the launcher's life; template.c, slot.c, init.c: what its copies become */
+/* main.c: the launcher's life; template.c, serve.c, slot.c, init.c: what its copies become */
 int template_main(struct plan *plan, int control, int mapper);
 void template_serve(struct plan *plan, int control);
 /* plan.c */
 int plan_read(int fd, struct plan *plan, struct sn_failure *why);
-/* warm_start.c: the interpreter, in namespaces of its own; warm.c, in it: a slot for each request, and the return in a guest */
+/* warm_start.c: the interpreter, in namespaces of its own; warm.c, in a clone of it: back to the interpreter's own code, from
+ * where guest_go_on is called; and, when all is done, nothing is shared with init any more */
 int warm_start(struct plan *plan, int control);
 __attribute__((noreturn)) void warm_return(struct guest *guest);
+int warm_part(struct guest *guest);
 __attribute__((noreturn)) void slot_main(struct plan *plan, int control, const struct sn_control *message, const int *fds);
 
 /* userns.c */
@@ -174,6 +176,8 @@ struct request {
 };
 /* false: the slot's socket is closed. With the channel in any case, -1 if there was none; why->stage where the request makes no sense. */
 bool request_receive(int control, struct request *request, struct sn_failure *why);
+void request_hide(const struct plan *plan, const struct request *request);
+int request_show(const struct plan *plan, const struct request *request, struct sn_failure *why);
 const char *request_guard_name(const struct sn_guard *guard);
 const struct sn_guard *request_guard_after(const struct sn_guard *guard);
 int request_place_files(const struct plan *plan, const struct request *request, struct sn_failure *why);
@@ -197,12 +201,17 @@ struct guest {
 	bool called; /* there is a request, or was one that made no sense */
 	bool core_kept;
 	long pid;
-	int listener;
+	int listener, ruleset; /* what the one opened and the other has to know of */
 	uint32_t held;
 	uint64_t rlimits_kept, started_ns;
 	struct sn_failure why;
 };
+struct parked { /* init's and the guest's: they share all their memory, or (clones of an interpreter) this */
+	struct guest guest;
+	struct request request;
+};
 int guest_park(struct guest *guest, int cgroup);
+void guest_go_on(struct guest *guest);
 /* Until it is the other's turn no more: what that left in guest->turn. */
 uint32_t guest_await(struct guest *guest, uint32_t turn);
 void guest_give_turn(struct guest *guest, uint32_t from, uint32_t to);

@@ -147,6 +147,23 @@ bool request_receive(int control, struct request *request, struct sn_failure *wh
 	return true;
 }
 
+/* For init, whose memory a clone of an interpreter does not share: the body of the guest's request at the guest's address. */
+int request_show(const struct plan *plan, const struct request *request, struct sn_failure *why)
+{
+	enum { NOREPLACE = 0x100000 };
+	if (!plan_warm(plan) || request->body_fd < 0)
+		return 0;
+	long at = (long)request->cwd; /* the body's first byte */
+	long got = sys(SYS_mmap, at, request->head.body_bytes, PROT_READ, MAP_PRIVATE | NOREPLACE, request->body_fd, 0);
+	return got == at ? 0 : fail(why, SN_STAGE_REQUEST, got < 0 && got > -4096 ? got : EEXIST, "body");
+}
+
+void request_hide(const struct plan *plan, const struct request *request)
+{
+	if (plan_warm(plan) && request->body_fd >= 0)
+		sys(SYS_munmap, request->cwd, request->head.body_bytes);
+}
+
 static int make_parents(const char *path, struct sn_failure *why)
 {
 	char so_far[4096];

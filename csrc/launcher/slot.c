@@ -9,10 +9,13 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+
+enum { INIT_STACK_BYTES = 131072 };
 
 /* With a pidfd of ourselves. */
 static void answer(int control, struct sn_failure *why)
@@ -34,16 +37,57 @@ static bool refuse(int control, const struct sn_failure *why)
 	return true;
 }
 
+struct start { /* of an init in the slot's own memory */
+	struct plan *plan;
+	const struct gauges *gauges;
+	int control;
+	uint32_t held;
+};
+
+static __attribute__((noreturn)) void start_init(void *argument)
+{
+	const struct start *start = argument;
+	init_main(start->plan, start->gauges, start->control, start->held);
+}
+
+/* Its pid. Where guests are clones of an interpreter only they get a copy of its memory, which is what such a run costs most time for: init
+ * runs in the slot's, on a stack that is new for each, since what is left there every later guest would have too. */
+static long clone_in_place(uint64_t namespaces, struct start *start)
+{
+	static char *stack;
+	static uint32_t gone;
+	long result;
+	if (stack) {
+		sys(SYS_madvise, stack, INIT_STACK_BYTES, MADV_DONTNEED);
+	} else {
+		result = sys(SYS_mmap, NULL, INIT_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (result < 0 && result > -4096)
+			return result;
+		stack = (char *)result;
+	}
+	return sys_clone_call(namespaces | CLONE_VM, SIGCHLD, -1, stack, INIT_STACK_BYTES, &gone, start_init, start);
+}
+
+static long clone_init(struct plan *plan, int control, const struct gauges *gauges, uint32_t held)
+{
+	static struct start start;
+	uint64_t namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+	start = (struct start){plan, gauges, control, held};
+	if (plan_warm(plan))
+		return clone_in_place(namespaces, &start);
+	long pid = sys_clone(plan_bare(plan) ? 0 : namespaces, NULL, SIGCHLD, -1);
+	if (pid == 0)
+		init_main(plan, gauges, control, held);
+	return pid;
+}
+
 /* One box, from its init's clone to its end. false: the slot is to end, since its socket is closed, or since init was killed: the host
  * finds the slot gone then, and takes another. Where no pid namespace ends whom such an init left, the slot does. */
 static bool stamp(struct plan *plan, int control, const struct gauges *gauges, uint32_t held)
 {
 	struct sn_failure why = {0};
 	int status = 0;
-	uint64_t namespaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
-	long pid = sys_clone(plan_bare(plan) ? 0 : namespaces, NULL, SIGCHLD, -1);
-	if (pid == 0)
-		init_main(plan, gauges, control, held);
+	long pid = clone_init(plan, control, gauges, held);
 	if (pid < 0) {
 		fail(&why, SN_STAGE_CLONE, pid, "init in new namespaces");
 		return refuse(control, &why);

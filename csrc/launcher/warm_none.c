@@ -8,3 +8,8 @@ void warm_return(struct guest *guest)
 	sys(SYS_exit_group, 127);
 	__builtin_unreachable();
 }
+
+int warm_part(struct guest *guest)
+{
+	return fail(&guest->why, SN_STAGE_WARM, ENOSYS, "launcher");
+}

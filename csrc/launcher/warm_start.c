@@ -5,6 +5,7 @@
 
 #include "launcher.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -19,7 +20,8 @@ static int furnish(const struct plan *plan, struct sn_failure *why)
 	const struct sn_op *op = (const void *)(plan->base + plan->head->box_at);
 	uint32_t held = 0;
 	for (uint32_t i = 0; i < plan->head->box_count; i++)
-		if ((op[i].kind == SN_OP_TMPFS || op[i].kind == SN_OP_PROC) && mount_box_op(plan, op + i, &held, why))
+		if ((op[i].kind == SN_OP_TMPFS || op[i].kind == SN_OP_PROC || op[i].kind == SN_OP_BIND) &&
+		    mount_box_op(plan, op + i, &held, why))
 			return -1;
 	return 0;
 }
@@ -44,7 +46,6 @@ static int execute(const struct plan *plan, int control, struct sn_failure *why)
 	const char **env = strings(plan, at + head->warm_argc, head->warm_envc, room + MOST_STRINGS);
 	owned_fd kept = (int)sys(SYS_fcntl, control, F_DUPFD_CLOEXEC, 16); /* for a word of what goes wrong */
 	owned_fd text = (int)sys(SYS_fcntl, plan->fd, F_DUPFD_CLOEXEC, 16);
-	signal(SIGCHLD, SIG_DFL);
 	long result = sys(SYS_dup3, kept, CONTROL, 0);
 	if (result >= 0)
 		result = sys(SYS_dup3, text, PLAN, 0);
@@ -70,10 +71,22 @@ static int interpret(struct plan *plan, int control, struct sn_failure *why)
 	return creds_drop(&held, why) ? -1 : execute(plan, control, why);
 }
 
+/* To its end, which comes at once when the host has closed its socket: an import may go on for long. */
+static void watch(long pid, int pidfd, int control)
+{
+	struct pollfd watched[] = {{.fd = control, .events = POLLRDHUP}, {.fd = pidfd, .events = POLLIN}};
+	while (!watched[0].revents && !watched[1].revents && sys(SYS_ppoll, watched, 2, NULL, NULL, 8) == -EINTR)
+		continue;
+	sys(SYS_kill, pid, SIGKILL);
+	sys(SYS_wait4, -1, NULL, __WALL, NULL);
+}
+
 int warm_start(struct plan *plan, int control)
 {
 	struct sn_failure why = {0};
-	long pid = sys_clone(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS, NULL, SIGCHLD, -1);
+	int pidfd = -1;
+	signal(SIGCHLD, SIG_DFL);
+	long pid = sys_clone(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS, &pidfd, SIGCHLD, -1);
 	if (pid == 0) {
 		interpret(plan, control, &why);
 		channel_answer(control, &why, -1);
@@ -84,7 +97,6 @@ int warm_start(struct plan *plan, int control)
 		channel_answer(control, &why, -1);
 		return 1;
 	}
-	sys(SYS_close, control);
-	sys(SYS_wait4, -1, NULL, __WALL, NULL);
+	watch(pid, pidfd, control);
 	return 0;
 }

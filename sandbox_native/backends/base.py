@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sandbox_native.errors import ExecError
 from sandbox_native.files import Patterns
@@ -15,6 +15,9 @@ from sandbox_native.request import Body
 from sandbox_native.result import Result
 from sandbox_native.stdin import NOTHING, Input, Source
 from sandbox_native.turns import Turns
+
+if TYPE_CHECKING:
+    from sandbox_native.warm.spec import Warm
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +54,7 @@ class Upkeep:
     prepared: int = 0
     pinned: bool = False  # each run to a core
     idle_seconds: float = 60.0  # those above that number, and above the two that every engine has, end after as long
+    warm: Warm | None = None  # an interpreter that the guests are clones of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

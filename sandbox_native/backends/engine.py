@@ -16,11 +16,13 @@ from typing import Final
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.base import Stats, Upkeep
 from sandbox_native.backends.native import raise_failure
+from sandbox_native.backends.patience import patiently
 from sandbox_native.backends.slots import CLOSE_MS, Slot, close_descriptors
 from sandbox_native.cgroup import Group
 from sandbox_native.errors import SetupError
 
 _TIMEOUT_MS: Final = 30_000  # an emulated machine needs 40 times what a real one does
+_IMPORT_TIMEOUT_MS: Final = 300_000  # of a warm interpreter
 _FEWEST_SLOTS: Final = 2
 _PRUNE_SECONDS: Final = 1.0  # after which a slot has ended that was to end by itself
 _MOST_IDLE: Final = 64
@@ -62,7 +64,13 @@ class Engine:
         try:
             with open(fd, "wb", closefd=False) as file:
                 file.write(plan)
-            if lib.sn_launcher_plan(self._launcher, fd, control, _TIMEOUT_MS, why) < 0:
+            if self._keep.warm is None:
+                code = lib.sn_launcher_plan(self._launcher, fd, control, _TIMEOUT_MS, why)
+            else:
+                code = patiently(
+                    lambda: int(lib.sn_launcher_plan(self._launcher, fd, control, _IMPORT_TIMEOUT_MS, why)), self._launcher.control
+                )
+            if code < 0:
                 raise_failure(why)
         finally:
             os.close(fd)

@@ -25,6 +25,7 @@ from sandbox_native.planning import Facts
 from sandbox_native.policy import Policy, Rung
 from sandbox_native.receipt import Ground
 from sandbox_native.remedies import Machine
+from sandbox_native.warm import spec
 
 _STAGE_SPAWN: Final = next(number for number, name in STAGES.items() if name == "spawn")
 
@@ -46,6 +47,9 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> t
     facts = _facts(policy, features, hierarchy)
     planned = planning.plan(policy, limits, features, facts)
     rung, plan = planned.rung, planned.plan
+    if keep.warm is not None:
+        spec.check(policy, rung)
+        plan = keep.warm.lowered(plan)
     if plan.bare:
         bare.check()
         bare.sweep()
@@ -67,6 +71,7 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> t
         rlimit_counts=rung is Rung.NAMESPACES and features.works(Feature.NPROC),
         tree=facts.tree,
         landlock_abi=features.landlock_abi,
+        warm="" if keep.warm is None else keep.warm.detail,
     )
     return engine, ground
 
