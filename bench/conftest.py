@@ -1,4 +1,4 @@
-"""What every scenario needs: both sandboxes, and the static program in a directory that boxes show."""
+"""What every scenario needs: the sandboxes, and the static program in a directory that boxes show."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox_native.bench.contenders import Contenders, contenders
+from sandbox_native.bench.others import installed
 from sandbox_native.bench.tiny import write_tiny
 
 
@@ -24,5 +25,5 @@ def tiny(folder: str) -> str:
 
 @pytest.fixture(scope="session")
 def boxes(folder: str, tiny: str) -> Iterator[Contenders]:
-    with contenders(folder) as both:
-        yield both
+    with installed(folder) as (tools, _), contenders(folder, tools) as all_of_them:
+        yield all_of_them

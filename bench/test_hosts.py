@@ -1,36 +1,36 @@
-"""From a host that holds 1 GiB, and from one with 300 more mounts."""
+"""From a big host: 2 GiB resident, 64 threads, 300 more mounts."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from sandbox_native.bench.contenders import Contenders
-from sandbox_native.bench.hosts import ballast, measure_mounts
+from sandbox_native.bench.contenders import FRESH, PARKED, Contenders
+from sandbox_native.bench.hosts import ballast, measure_big_host, threads
+from sandbox_native.bench.measure import BARE, Entry
 
 
-@pytest.fixture(params=[0, 1 << 30], ids=["small", "1GiB"], scope="module")
-def held(request: pytest.FixtureRequest) -> Iterator[int]:
-    if not request.param:
-        yield 0
-        return
-    with ballast(request.param):
-        yield request.param
+@pytest.fixture(params=[False, True], ids=["small", "big"], scope="module")
+def is_big(request: pytest.FixtureRequest) -> Iterator[bool]:
+    with ExitStack() as stack:
+        if request.param:
+            stack.enter_context(ballast())
+            stack.enter_context(threads())
+        yield bool(request.param)
 
 
-@pytest.mark.parametrize("contender", ["bare", "strict", "light"])
-def test_host_with_ballast(benchmark: BenchmarkFixture, boxes: Contenders, held: int, contender: str) -> None:
+@pytest.mark.parametrize("contender", [BARE, PARKED, FRESH])
+def test_host_with_ballast_and_threads(benchmark: BenchmarkFixture, boxes: Contenders, is_big: bool, contender: str) -> None:
     benchmark.group = f"/bin/true, {contender}"
-    benchmark.pedantic(boxes.actions(["/bin/true"], others=False)[contender], rounds=60, warmup_rounds=3)
+    entry = Entry.of(boxes.entries(["/bin/true"])[contender])
+    benchmark.pedantic(entry.run, setup=entry.before or (lambda: None), rounds=60, warmup_rounds=3 if entry.before is None else 0)
 
 
-def test_host_with_mounts(benchmark: BenchmarkFixture) -> None:
+def test_host_with_mounts_too(benchmark: BenchmarkFixture) -> None:
     """The child host measures by itself; what is timed here is all of it, the figures are in extra_info."""
-    if os.geteuid() != 0:
-        pytest.skip("mounts need root")
-    rows, notes = benchmark.pedantic(measure_mounts, kwargs={"rounds": 60}, rounds=1)
-    assert not notes
+    rows, notes = benchmark.pedantic(measure_big_host, kwargs={"rounds": 60}, rounds=1)
+    assert rows, notes
     benchmark.extra_info["medians"] = {row.contender: row.median for row in rows}

@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from sandbox_native.backends.base import Backend
 from sandbox_native.budget import Budget, Claim
+from sandbox_native.errors import SetupError
 from sandbox_native.limits import Limits
 from sandbox_native.process import Process
 from sandbox_native.result import Result
@@ -33,22 +34,31 @@ class Driver:
     def __init__(self, process: Process) -> None:
         self._process, self._loop = process, asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
+        self._lost: BaseException | None = None
         self._fd = process.fileno()
         self._loop.add_reader(self._fd, self.serve)
         self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def serve(self) -> None:
         """What is ready now; whoever waits looks again."""
-        if self._process.serve():
+        try:
+            if self._process.serve():
+                self.forget()
+        except BaseException as error:
+            self._lost = error  # whoever waits is to have it: nothing is served any more
             self.forget()
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+            raise
+        finally:
+            waiting, self._waiting = self._waiting, []
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
 
     async def progress(self) -> None:
         """Until something was served; at once when nothing will be any more."""
         if self._fd < 0:
+            if self._lost is not None and not self._process.over:
+                raise SetupError("stdio", 0, "event loop", "serving the run failed") from self._lost
             return
         future = self._loop.create_future()
         self._waiting.append(future)
@@ -147,6 +157,8 @@ class AsyncProcess:
                 await self._driver.progress()
             except asyncio.CancelledError:  # it is ending already: the caller is told as soon as it has
                 cancelled = True
+            except SetupError:  # nobody serves it: the close below does, and waits
+                break
         self._driver.forget()
         self._process.close()
         if cancelled:
@@ -188,7 +200,11 @@ class Starter:
             self._admit(loop)
         else:
             self._thread = self._thread or ThreadPoolExecutor(1, "sandbox-native-slots")
-            made = loop.run_in_executor(self._thread, self._backend.open_slot)
+            try:
+                made = loop.run_in_executor(self._thread, self._backend.open_slot)
+            except RuntimeError:  # no thread can be started: the start itself makes what it needs
+                self._admit(loop)
+                return
             made.add_done_callback(lambda done: self._made(loop, done))
 
     def _made(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import queue
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
 from typing import Final
@@ -26,11 +26,13 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """See `Sandbox.map`. `supervise` makes the thread at the first `next`; it ends with the iterator, also when that is closed or
     forgotten before its end."""
-    window, supervisor = _Window(ordered), supervise()
+    window, supervisor, pid = _Window(ordered), supervise(), os.getpid()
     source = iter(tasks)
     try:
         try:
             while window.fill(source, _AHEAD * concurrency, supervisor):
+                if os.getpid() != pid:
+                    raise RuntimeError("this iterator belongs to the process that made it")
                 outcome = window.take()
                 if outcome is None:
                     continue
@@ -44,7 +46,8 @@ def outcomes(
         supervisor.end_all()
         yield from _rest(window)
     finally:
-        supervisor.close()
+        if os.getpid() == pid:
+            supervisor.close()
 
 
 def _failed(error: SandboxError) -> Future[Result]:
@@ -63,13 +66,18 @@ def _rest(window: _Window) -> Iterator[Outcome]:
 
 
 class _Window:
-    """The jobs that were taken from the input and whose outcome was not given yet."""
+    """The jobs that were taken from the input and whose outcome was not given yet. A Ctrl-C between two steps may lose an
+    outcome, but nobody waits for a job that was not handed over."""
 
     def __init__(self, ordered: bool) -> None:
-        self._in_order: deque[Future[Result]] | None = deque() if ordered else None
-        self._as_they_come: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
-        self.size = 0
+        self._ordered = ordered
+        self._futures: dict[Future[Result], None] = {}
+        self._ended: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
         self._more = True
+
+    @property
+    def size(self) -> int:
+        return len(self._futures)
 
     def fill(self, source: Iterator[Task | SandboxError], most: int, supervisor: Supervisor) -> bool:
         """Takes jobs from the input until `most` are under way; whether any is."""
@@ -80,27 +88,22 @@ class _Window:
             elif isinstance(task, SandboxError):
                 self.add(_failed(task))
             else:
-                self.add(task.future)
                 supervisor.submit(task)
+                self.add(task.future)
         return self.size > 0
 
     def add(self, future: Future[Result]) -> None:
-        self.size += 1
-        if self._in_order is None:
-            future.add_done_callback(self._as_they_come.put)
-        else:
-            self._in_order.append(future)
+        self._futures[future] = None
+        future.add_done_callback(self._ended.put)
 
     def take(self) -> Outcome | None:
         """Waits for the next one; None for a job that never began."""
-        future = self._as_they_come.get() if self._in_order is None else self._in_order[0]
+        future = next(iter(self._futures)) if self._ordered else self._ended.get()
         try:
             outcome: Outcome | None = future.result()
         except CancelledError:
             outcome = None
         except SandboxError as error:
             outcome = error
-        if self._in_order is not None:  # only now: a Ctrl-C while it was waited for must not lose it
-            self._in_order.popleft()
-        self.size -= 1
+        self._futures.pop(future, None)  # only now: a Ctrl-C while it was waited for must not lose it
         return outcome

@@ -7,7 +7,9 @@ small ones for ever.
 from __future__ import annotations
 
 import math
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +19,16 @@ from sandbox_native.errors import PolicyError
 from sandbox_native.limits import Limits
 
 _ROUNDING: Final = 1e-9  # of shares of cores that were added up
+_LIVE: Final[weakref.WeakSet[Budget]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for budget in list(_LIVE):
+        budget.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Budget:
@@ -32,6 +44,11 @@ class Budget:
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf):
                 raise PolicyError("not a positive number", field=f"Budget.{name}", value=value, remedy="give one, or None")
         self.cpu, self.memory_bytes = cpu, memory_bytes
+        self.forget()
+        _LIVE.add(self)
+
+    def forget(self) -> None:
+        """In a forked child of the host: the runs are the parent's."""
         self._lock = threading.Lock()
         self._waiting: deque[Claim] = deque()
         self._cpu_taken, self._memory_taken = 0.0, 0
@@ -86,6 +103,8 @@ class Budget:
     def give_back(self, claim: Claim) -> None:
         """Of `Claim.release`."""
         with self._lock:
+            if claim.pid != os.getpid():
+                return
             if claim.held:
                 claim.held = False
                 self._cpu_taken -= claim.cpu
@@ -98,11 +117,12 @@ class Budget:
 class Claim:
     """What one run has, or waits for."""
 
-    __slots__ = ("_budget", "cpu", "granted", "held", "memory_bytes")
+    __slots__ = ("_budget", "cpu", "granted", "held", "memory_bytes", "pid")
 
     def __init__(self, budget: Budget, cpu: float, memory_bytes: int, granted: Callable[[], None]) -> None:
         self._budget, self.cpu, self.memory_bytes, self.granted = budget, cpu, memory_bytes, granted
         self.held = False
+        self.pid = os.getpid()
 
     @contextmanager
     def kept(self) -> Iterator[None]:

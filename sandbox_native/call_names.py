@@ -63,7 +63,14 @@ OPEN: Final = _named(  # but O_RDONLY, which is 0, and O_LARGEFILE, which says n
     O_PATH=0o10000000,
     O_TMPFILE=0o20000000,
 )
-IOCTLS: Final = _named(TIOCSTI=0x5412, TIOCLINUX=0x541C)
+IOCTLS: Final = _named(
+    TIOCSTI=0x5412,
+    TIOCLINUX=0x541C,
+    FS_IOC_SETFLAGS=0x40086602,
+    FS_IOC_SETVERSION=0x40087602,
+    FS_IOC_FSSETXATTR=0x401C5820,
+)
+FCNTLS: Final = _named(F_SETLEASE=1024, F_NOTIFY=1026, F_SETDELEG=1040)
 PTRACE: Final = MappingProxyType(
     {
         **_numbered(

@@ -19,6 +19,7 @@ from sandbox_native import Limits, Overflow, PolicyError, SandboxError, __versio
 from sandbox_native.clirun import Job, error_object, exit_status_of_error, run_job
 from sandbox_native.features import without_native
 from sandbox_native.policy_toml import named
+from sandbox_native.tables import printable
 from sandbox_native.units import parse_bytes, parse_seconds
 
 PROGRAM = "sandbox-native"
@@ -235,7 +236,7 @@ def _complain(error: Exception, as_json: bool) -> int:
     if as_json:
         print(json.dumps(error_object(error)), flush=True)
     else:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        print(f"{PROGRAM}: {printable(str(error))}", file=sys.stderr)
         if isinstance(error, UsageError):
             print(error.usage, file=sys.stderr)
     return exit_status_of_error(error)

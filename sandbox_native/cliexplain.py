@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from sandbox_native import Denial, Policy, PolicyError, Result, Sandbox
 from sandbox_native.clirun import VERSION, Job, exit_status, notice, pass_on
 from sandbox_native.paths import contains
-from sandbox_native.tables import print_table
+from sandbox_native.tables import print_table, printable
 
 _HEADERS = ("refused", "arguments", "count", "why", "permitted by")
 _WIDEST = 60
@@ -37,7 +37,7 @@ def explain_job(job: Job) -> int:
     else:
         note = notice(result, job.limits)
         if note:
-            print(f"sandbox-native: {note}", file=sys.stderr)
+            print(f"sandbox-native: {printable(note)}", file=sys.stderr)
         print_explanation(result, change, sys.stdout)
     sys.stdout.flush()
     return exit_status(result)
@@ -86,8 +86,13 @@ def _outermost(values: Sequence[Any]) -> list[Any]:
 
 
 def toml(change: Mapping[str, Any]) -> str:
-    """One line for each field."""
-    return "".join(f"{field} = {json.dumps(value, ensure_ascii=False)}\n" for field, value in change.items())
+    """One line for each field, which a terminal can be shown."""
+    return "".join(f"{field} = {_written(json.dumps(value, ensure_ascii=False))}\n" for field, value in change.items())
+
+
+def _written(text: str) -> str:
+    """Behind json.dumps, which writes only some control characters as TOML wants them."""
+    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in text)
 
 
 def print_explanation(result: Result, change: Mapping[str, Any], stream: TextIO) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from sandbox_native import Limits, Policy, Result, Sandbox, Status
 from sandbox_native.errors import ExecError
 from sandbox_native.streams import Reader
-from sandbox_native.tables import plain_table
+from sandbox_native.tables import plain_table, printable
 from sandbox_native.units import format_bytes, format_seconds
 
 VERSION = 1
@@ -69,7 +69,7 @@ def run_job(job: Job) -> int:
             result, cut = pass_on(sandbox, job)
     for note in (notice(result, job.limits), cut):
         if note:
-            _say(f"sandbox-native: {note}")
+            _say(f"sandbox-native: {printable(note)}")
     if job.receipt:
         for line in receipt(result):
             _say(line)

@@ -57,3 +57,8 @@ class SandboxExecutor(Executor):
         """Nothing more is taken. With `wait` it returns when all runs have ended; `cancel_futures` ends those that run and
         cancels the others."""
         self._supervisor.shut_down(wait=wait, cancel=cancel_futures)
+
+    def __del__(self) -> None:
+        """Of one that was forgotten: what was submitted goes on, and the thread ends with it."""
+        if hasattr(self, "_supervisor"):
+            self._supervisor.shut_down(wait=False, cancel=False)

@@ -1,17 +1,21 @@
-"""A writable root's guards as things that a plan shows. Linux, host process; called by showing.py and workspace_checks.py."""
+"""A writable root's guards as things that a plan shows. Linux, host process; called by showing.py and run_checks.py."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from sandbox_native import mandatory, sockets, survey
+from sandbox_native import mandatory, survey
 from sandbox_native.environment import WORKSPACE
+from sandbox_native.errors import PolicyError
 from sandbox_native.paths import contains
-from sandbox_native.policy import Policy
+from sandbox_native.policy import Policy, Writes
 from sandbox_native.protection import Protection, Wanted, protect
 from sandbox_native.rules import Access
 from sandbox_native.shown import Shown
+from sandbox_native.snapshots import UnreadError
 from sandbox_native.survey import Survey
 
 
@@ -19,7 +23,7 @@ from sandbox_native.survey import Survey
 class Guarded:
     """One writable root. `protected`, `hidden` and `roots` (others beneath it) as the guest sees them.
 
-    `protection`: what was found there.
+    `protection`: what was found there; `searched`: all of it was looked at for repositories.
     """
 
     inside: str
@@ -28,6 +32,7 @@ class Guarded:
     hidden: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
     protection: Protection | None = None
+    searched: bool = True
 
     @property
     def denied(self) -> frozenset[str]:
@@ -52,16 +57,21 @@ class Guarded:
                 field=field,
             )
 
-    def wanted(self, policy: Policy, seen: Survey) -> Wanted:
-        def relative(paths: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(path[len(self.inside) + 1 :] for path in paths)
+    @property
+    def closed(self) -> frozenset[str]:
+        """Nothing in these needs a guard of its own: relative to the root."""
+        return frozenset(self._relative((*self.protected, *self.hidden)))
 
+    def _relative(self, paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(path[len(self.inside) + 1 :] for path in paths)
+
+    def wanted(self, policy: Policy, seen: Survey) -> Wanted:
         return Wanted(
             host=self.host,
             deny_write=policy.deny_write,
-            protected=relative(self.protected),
-            hidden=(*relative(self.hidden), *seen.quarantines),
-            roots=relative(self.roots),
+            protected=self._relative(self.protected),
+            hidden=(*self._relative(self.hidden), *seen.ours),
+            roots=self._relative(self.roots),
         )
 
 
@@ -96,7 +106,49 @@ def denied_around(inside: str, policy: Policy, around: Iterable[Guarded]) -> lis
     return found
 
 
-def guarded(root: int, one: Guarded, policy: Policy) -> Guarded:
-    """With what has to be guarded in the open directory `root`."""
-    seen = survey.walk(root, sockets.RUN, deep=False)
-    return replace(one, protection=protect(root, one.wanted(policy, seen), seen))
+def by_host(path: str, policy: Policy) -> Policy:
+    """Of a workspace: the policy, with what it protects and hides in its own roots at the same place of the host too.
+    PolicyError when that is the workspace itself, or around it."""
+    found: dict[str, list[str]] = {"protected": [], "hidden": []}
+    roots = sorted((*policy.writable, *policy.readable), key=lambda root: len(root[1]), reverse=True)
+    for name, listed in (("protected", policy.protected), ("hidden", policy.hidden)):
+        for rule in listed:
+            host, inside = next((root for root in roots if contains(root[1], rule)), ("", ""))
+            place = os.path.realpath(host).rstrip("/") + rule[len(inside.rstrip("/")) :] if host else ""
+            if place and contains(place, path):
+                reason = f"lies in {rule}, which Policy.{name} lists"
+                raise PolicyError(reason, field="workspace", value=path, remedy="name a directory that the policy leaves to guests")
+            if place and contains(path, place):
+                found[name].append(WORKSPACE + place[len(path) :])
+    if not any(found.values()):
+        return policy
+    return replace(
+        policy,
+        protected=tuple(dict.fromkeys((*policy.protected, *found["protected"]))),
+        hidden=tuple(dict.fromkeys((*policy.hidden, *found["hidden"]))),
+    )
+
+
+def guarded(root: int, one: Guarded, policy: Policy, field: str, seen: Survey | None = None) -> Guarded:
+    """With what has to be guarded in the open directory `root`. PolicyError when nobody can tell what that is: with changes that
+    are kept apart, the commit still refuses what was not found. `seen`: what is known of it already."""
+    if seen is None:
+        seen = survey.walk(root, survey.GUARDS, deep=False, skip=one.closed)
+    if not seen.complete and policy.writes is Writes.DIRECT:
+        reason = "has more directories in it than can be searched for git repositories, so not all could be guarded"
+        remedy = "give a workspace of its own, writes=Writes.COMMIT, or list the directories with the many in protected="
+        raise PolicyError(reason, field=field, value=one.host, remedy=remedy)
+    try:
+        return replace(one, protection=protect(root, one.wanted(policy, seen), seen), searched=seen.complete)
+    except PermissionError:
+        reason = "the caller may not look into it"
+        raise PolicyError(reason, field=field, value=one.host, remedy="chmod u+rwx the directory") from None
+    except UnreadError as error:
+        remedy = "make it readable, or remove it: what it leads to could not be guarded"
+        reason = f"{one.host}/{error.path} cannot be followed: {error.reason}"
+        raise PolicyError(reason, field=field, value=one.host, remedy=remedy) from error
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        reason = f"{error.filename} in it cannot be looked at: {error.strerror}"
+        raise PolicyError(reason, field=field, value=one.host, remedy="name a directory that can be read") from error

@@ -76,6 +76,10 @@ class Mounts:
         under = [mount for mount in self._by_id.values() if mount.point != path and contains(path, mount.point)]
         return sorted((mount for mount in under if self._at(mount.point) == mount), key=lambda mount: mount.point.count("/"))
 
+    def points(self, kinds: frozenset[str]) -> list[str]:
+        """Where file systems of these kinds are mounted."""
+        return [mount.point for mount in self._by_id.values() if mount.kind in kinds]
+
     def kind_at(self, path: str) -> str:
         """The file system that a path is on; empty where nobody can say."""
         mount = self._at(path)

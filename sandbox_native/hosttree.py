@@ -47,6 +47,7 @@ def read_tree(policy: Policy, *, overlays: bool = True) -> HostTree:
         covers=tuple(showing.covers),
         absent=tuple(showing.absent),
         changeable=tuple(showing.changeable),
+        unsearched=tuple(showing.unsearched),
         denials=tuple(showing.denials),
     )
 

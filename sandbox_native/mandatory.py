@@ -19,7 +19,10 @@ NAMES: Final = (
 
 LEVELS: Final = 3
 
-QUARANTINE: Final = ".sandbox-native-quarantine"
+OURS: Final = ".sandbox-native-"
+"""What the host itself makes beside a root, or at its top, begins with this. No guest makes such a name at the top of a root."""
+
+QUARANTINE: Final = f"{OURS}quarantine"
 """A directory beside a root, with what guests made under denied names in it; see quarantine.py."""
 
 GIT: Final = ".git"
@@ -33,6 +36,16 @@ def names(repositories: Iterable[str], extra: Iterable[str]) -> Iterator[str]:
     for repository in ("", *repositories):
         for name in wanted:
             yield join(repository, name)
+
+
+def within(path: str, extra: Iterable[str]) -> Iterator[str]:
+    """What is denied in a root whose own path is the beginning of such a name, as in `.claude`: relative to it."""
+    parts = path.split("/")
+    for name in (*NAMES, *extra):
+        wanted = name.split("/")
+        for at in range(1, len(wanted)):
+            if parts[-at:] == wanted[:at]:
+                yield "/".join(wanted[at:])
 
 
 def of_git(directory: str) -> Iterator[str]:

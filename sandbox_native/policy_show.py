@@ -18,7 +18,7 @@ from sandbox_native.limits import Limits
 from sandbox_native.paths import contains
 from sandbox_native.policy import Policy, Writes
 from sandbox_native.policy_toml import table
-from sandbox_native.tables import print_table
+from sandbox_native.tables import print_table, printable
 from sandbox_native.units import format_bytes
 
 VERSION: Final = 1
@@ -110,9 +110,9 @@ def print_effective(shown: Effective, stream: TextIO) -> None:
     _part("policy", ("field", "value"), choices, stream)
     _part("view", ("path", "access", "what it is"), list(_tree(shown.view)), stream)
     absent = "made anyway, they are moved to quarantine" if shown.policy.writes is Writes.DIRECT else "the commit refuses them"
-    names = " ".join(map(_printable, never_written(shown.policy)))
+    names = " ".join(map(printable, never_written(shown.policy)))
     print(f"never written in a root or workspace, nor in repositories there (absent ones: {absent}):\n  {names}\n", file=stream)
-    variables = [(name, _printable(value)) for name, value in shown.environment.items()]
+    variables = [(name, printable(value)) for name, value in shown.environment.items()]
     _part("environment", ("variable", "value"), variables, stream)
     groups = [
         (one.group, one.state, " ".join(sorted(one.names)) + (f" ({one.opens})" if one.opens else "")) for one in shown.calls
@@ -136,19 +136,14 @@ def _tree(view_of_guest: Sequence[Entry]) -> Iterator[tuple[str, str, str]]:
         while around and not contains(around[-1], one.path):
             around.pop()
         name = one.path if not around else one.path.removeprefix(around[-1]).lstrip("/")
-        yield "  " * len(around) + _printable(name), one.access, _printable(one.detail)
+        yield "  " * len(around) + printable(name), one.access, printable(one.detail)
         around.append(one.path)
-
-
-def _printable(text: str) -> str:
-    """Names of files may hold anything, a terminal's own commands too."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def _words(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(_printable(str(one)) for one in value) or "none"
-    return ("yes" if value else "no") if isinstance(value, bool) else _printable(str(value))
+        return ", ".join(printable(str(one)) for one in value) or "none"
+    return ("yes" if value else "no") if isinstance(value, bool) else printable(str(value))
 
 
 def _bound(name: str, value: object) -> str:

@@ -16,10 +16,10 @@ from typing import Final
 
 from sandbox_native import mandatory
 from sandbox_native.leads import Leads, Place
-from sandbox_native.snapshots import State, look_softly, snapshot
+from sandbox_native.snapshots import State, UnreadError, look_softly, snapshot
 from sandbox_native.survey import Survey
 
-_ROUNDS: Final = 4  # a link that leads to a link, a worktree's .git file to a directory with a commondir
+_ROUNDS: Final = 16  # of what leads to what leads on: a worktree's .git file to a directory with a commondir
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,12 @@ class Protection:
     denied: frozenset[str]
     before: Mapping[str, State]
     guards: tuple[Guard, ...]
+    passed: frozenset[str] = frozenset()
+    """Links on the way from one of these to where it leads: not denied, but they lead where they led."""
+    ours: frozenset[str] = frozenset()
+    """What the host itself had left at the top."""
+    watched: bool = True
+    """That is known."""
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -70,20 +76,25 @@ class Protection:
 
 def protect(root: int, wanted: Wanted, survey: Survey) -> Protection:
     """Of the directory `root`, which stays the caller's. Follows no link: a guest may be at work in it. PermissionError when the
-    root itself may not be entered."""
+    root itself may not be entered, UnreadError when something that may lead elsewhere cannot be read."""
     place = Place(root, wanted.host)
     names = {*mandatory.names(survey.repositories, wanted.deny_write), *wanted.protected}
+    names.update(mandatory.within(wanted.host, wanted.deny_write))
     for directory in survey.git_directories:
         names.update(mandatory.of_git(directory))
     hidden = set(wanted.hidden)
     for _ in range(_ROUNDS):
-        before, shut = snapshot(root, names | hidden)
+        ways = frozenset(place.passed)
+        before, shut = snapshot(root, names | hidden | ways)
         more = Leads(place, before)
         new_names, new_hidden = more.of(names), more.of(hidden)
-        if new_names <= names and new_hidden <= hidden:
+        if new_names <= names and new_hidden <= hidden and place.passed <= ways:
             break
         names |= new_names
         hidden |= new_hidden
+    else:
+        path = next(iter(sorted((new_names - names) | (new_hidden - hidden))), "") or next(iter(sorted(place.passed)), "")
+        raise UnreadError(path, "what leads to it leads on and on")
     shut |= {path: state for path in survey.unreadable if (state := look_softly(root, path))}
     guards = _guards(root, {**shut, **before}, names | shut.keys(), hidden, wanted.roots)
     return Protection(
@@ -91,6 +102,8 @@ def protect(root: int, wanted: Wanted, survey: Survey) -> Protection:
         denied=frozenset(names),
         before=before,
         guards=tuple(guards),
+        passed=ways - names - hidden,
+        ours=frozenset(survey.ours),
     )
 
 
@@ -108,7 +121,8 @@ def _guards(
     read_only = {name for name in fixed if name in states and name not in masks}
     ends = [name for name in masks | read_only if states[name].kind in ("directory", "file") and not _below_one(name, masks)]
     ends = [name for name in ends if name in masks or not _below_one(name, read_only)]
-    ways = {name for name in _ways([*ends, *others]) if name not in others and not _below_one(name, others)}
+    links = [name for name, state in states.items() if state.kind == "link"]
+    ways = {name for name in _ways([*ends, *others, *links]) if name not in others and not _below_one(name, others)}
     for name in sorted({*ends, *ways}, key=lambda name: (name.count("/"), name)):
         state = states.get(name) or look_softly(root, name)
         if state is None or state.kind == "link" or (name not in ends and (name in masks or _below_one(name, masks | read_only))):

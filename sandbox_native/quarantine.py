@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from sandbox_native.denials import Denial
 from sandbox_native.environment import WORKSPACE
-from sandbox_native.mandatory import GIT, join
+from sandbox_native.mandatory import GIT, OURS, join
 from sandbox_native.policy import Policy
 from sandbox_native.protection import Protection
 from sandbox_native.quarantine_places import Places, allow
@@ -37,9 +37,11 @@ def quarantine(
     run."""
     with Places(root, (host for host, _ in (*policy.readable, *policy.writable))) as places:
         visit = _Visit(places, protection, inside)
-        visit.directory(root, trie(protection.names), "")
+        if protection.watched:
+            visit.ours(root)
+        visit.directory(root, trie(protection.names | protection.passed), "")
         places.give_back(handed)
-        return tuple(visit.denials)
+        return tuple(sorted(visit.denials, key=lambda denial: denial.name))
 
 
 Verdict = Literal["keep", "move", "replaced"]
@@ -70,7 +72,15 @@ class _Visit:
 
     def __init__(self, places: Places, protection: Protection, inside: str) -> None:
         self._places, self._protection, self._inside = places, protection, inside
+        self._denied = set(protection.names)
         self.denials: list[Denial] = []
+
+    def ours(self, root: int) -> None:
+        """Names at the top that only the host gives."""
+        with os.scandir(root) as entries:
+            made = [entry.name for entry in entries if entry.name.startswith(OURS) and entry.name not in self._protection.ours]
+        self._denied |= set(made)
+        self.directory(root, trie(made), "")
 
     def directory(self, fd: int, wanted: Trie, above: str) -> None:
         for name, beneath in wanted.items():
@@ -96,7 +106,7 @@ class _Visit:
 
     def _settle(self, fd: int, name: str, path: str) -> State | None:
         """What may stay at a name: what was there before, or nothing."""
-        was, denied = self._protection.before.get(path), path in self._protection.names
+        was, denied = self._protection.before.get(path), path in self._denied
         moved = False
         for _ in range(_TRIES):
             now = _entered(fd, name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from sandbox_native.hostmounts import mount_id
@@ -60,7 +60,7 @@ class Places:
         """A directory of this run's own, made when it is first needed."""
         key = name if name != "here" else f"{name} {os.fstat(fd).st_ino}"
         if key not in self._places:
-            above = self._beside() if name == "beside" else os.dup(fd if name == "here" else self._root)
+            above = beside(self._root, self._shown) if name == "beside" else os.dup(fd if name == "here" else self._root)
             if above is None:
                 return None
             try:
@@ -84,29 +84,14 @@ class Places:
         finally:
             os.close(common)
 
-    def _beside(self) -> int | None:
-        """The nearest directory above the root that no guest of this policy sees, on the same mount."""
-        mount, fd = mount_id(self._root), os.dup(self._root)
-        for _ in range(_UP):
-            above = os.open("..", _DIRECTORY, dir_fd=fd)
-            same = os.path.samestat(os.fstat(above), os.fstat(fd))
-            os.close(fd)
-            fd = above
-            if same or mount_id(fd) != mount:
-                break
-            if not any(contains(host, os.readlink(f"/proc/self/fd/{fd}")) for host in self._shown):
-                return fd
-        os.close(fd)
-        return None
-
     def has(self, state: State, path: str) -> bool:
         """Whether what was there before the run was an earlier guest's, and lies in the quarantine by now."""
-        above = self._beside()
+        above = beside(self._root, self._shown)
         if above is None:
             return False
         try:
             for name in _shared():
-                if (common := _ours(above, name)) is not None:
+                if (common := ours(above, name)) is not None:
                     try:
                         if any(_holds(common, f"{run}/{path}", state) for run in os.listdir(common)):
                             return True
@@ -121,6 +106,34 @@ class Places:
         for fd in self._places.values() if handed is not None else ():
             assert handed is not None
             handed.back(fd)
+
+
+def beside(root: int, shown: Iterable[str]) -> int | None:
+    """The nearest directory above the root that no guest of a policy sees, on the same mount."""
+    for fd in above_of(root):
+        if not any(contains(host, os.readlink(f"/proc/self/fd/{fd}")) for host in shown):
+            return fd
+        os.close(fd)
+    return None
+
+
+def above_of(root: int) -> Iterator[int]:
+    """Directories above the root on the same mount, the nearest first; each to be closed."""
+    mount, fd = mount_id(root), os.dup(root)
+    try:
+        for _ in range(_UP):
+            try:
+                above = os.open("..", _DIRECTORY, dir_fd=fd)
+            except PermissionError:  # it may be entered, and not listed: nothing can be found in it
+                return
+            same = os.path.samestat(os.fstat(above), os.fstat(fd))
+            os.close(fd)
+            fd = above
+            if same or mount_id(fd) != mount:
+                return
+            yield os.dup(fd)
+    finally:
+        os.close(fd)
 
 
 def _holds(common: int, path: str, state: State) -> bool:
@@ -159,12 +172,12 @@ def _common(above: int) -> int:
             os.mkdir(name, 0o700, dir_fd=above)
         except FileExistsError:
             pass
-        if (fd := _ours(above, name)) is not None:
+        if (fd := ours(above, name)) is not None:
             return fd
     return _made(above, f"{QUARANTINE}-{os.urandom(6).hex()}")  # somebody wants us to have none
 
 
-def _ours(above: int, name: str) -> int | None:
+def ours(above: int, name: str) -> int | None:
     """None for what is not there, no directory, or one that others can get at."""
     try:
         fd = _opened(above, name)

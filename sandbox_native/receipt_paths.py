@@ -12,6 +12,7 @@ from sandbox_native.result import Layer
 from sandbox_native.rules import Access
 from sandbox_native.shown import HostTree, Shown
 
+_OF_POLICY: Final = ("Policy.readable", "Policy.writable", "Policy.read")  # not what every box has of the system
 _WINDOW: Final = "names that were absent are checked after the run: there was a window"
 
 
@@ -20,7 +21,11 @@ class Brought:
     """The host directory that a run shows as /workspace."""
 
     shown: bool = False
-    guards: int = 0  # what is protected or hidden in it
+    guards: int = 0  # mounts on top of it; those that are read-only, and those that cover something:
+    protected: int = 0
+    hidden: int = 0
+    searched: bool = True  # all of it was looked at for repositories
+    noted: bool = True  # what was absent, in it and in the policy's roots, is written down for when the host is killed
 
 
 NOTHING: Final = Brought()
@@ -32,7 +37,7 @@ def path_layers(policy: Policy, tree: HostTree, held: int, brought: Brought, *, 
     yield _deletion(policy, held)
     yield _protected(policy, tree, held, brought, written, bare)
     yield _hidden(policy, tree, held, brought)
-    yield _sockets_refused(held) if bare else _sockets(policy, tree.shown)
+    yield _sockets_refused(held) if bare else _sockets(policy, tree.shown, brought)
     yield _hard_links(policy, written)
     yield _changes(policy, held, written)
 
@@ -53,17 +58,23 @@ def _protected(policy: Policy, tree: HostTree, held: int, brought: Brought, writ
     in_place = not brought.guards or bool(held & lib.SN_HELD_GUARDS)
     count = sum(one.kind == "guard" and one.access is Access.PROTECTED for one in tree.shown)
     existing = f"{count or 'no'} existing names in the policy's roots"
+    if brought.shown:
+        existing += f", {brought.protected or 'none'} in the workspace"
     if tree.changeable:
         existing += f"; {len(tree.changeable)} links to such can be turned until the run ends"
     if policy.writes is Writes.DIRECT:
-        return Layer(name="protected", mechanism="read-only mounts", held=in_place, detail=f"{existing}; {_WINDOW}")
+        window = _WINDOW if brought.noted else f"{_WINDOW}, which stays open if the host is killed: no note beside the root"
+        return Layer(name="protected", mechanism="read-only mounts", held=in_place, detail=f"{existing}; {window}")
+    if tree.unsearched or not brought.searched:
+        existing += "; there are more directories than could be searched for others"
+        in_place = False
     apart = in_place and bool(held & lib.SN_HELD_CHANGES)
     how = "read-only mounts, and the commit refuses"
     return Layer(name="protected", mechanism=how, held=apart, detail=f"{existing}; absent ones by the commit")
 
 
 def _hidden(policy: Policy, tree: HostTree, held: int, brought: Brought) -> Layer:
-    count = sum(one.kind == "mask" for one in tree.shown)
+    count = sum(one.kind == "mask" for one in tree.shown) + brought.hidden
     if not count and not policy.hidden:
         return Layer(name="hidden", mechanism="mounts", held=None, detail="nothing that is shown was to be hidden")
     in_place = not brought.guards or bool(held & lib.SN_HELD_GUARDS)
@@ -76,12 +87,20 @@ def _sockets_refused(held: int) -> Layer:
     return Layer(name="host_sockets", mechanism="system call filter: no sockets", held=filtered)
 
 
-def _sockets(policy: Policy, shown: tuple[Shown, ...]) -> Layer:
+def _sockets(policy: Policy, shown: tuple[Shown, ...], brought: Brought) -> Layer:
+    """Held where no socket can be reached whenever it is made; a look says only what was there then."""
     if policy.host_sockets == "show":
         return Layer(name="host_sockets", mechanism="none", held=None, detail="sockets of the host in what is shown are in reach")
+    direct = policy.writes is Writes.DIRECT
     count = sum(one.kind == "overlay" for one in shown)
-    how = "looked for when the Sandbox was made" if policy.host_sockets == "scan" else "every readable root"
-    return Layer(name="host_sockets", mechanism="read-only overlays", held=True, detail=f"{count} roots behind one; {how}")
+    bound = [one.access for one in shown if one.kind == "bind" and one.directory and one.field.startswith(_OF_POLICY)]
+    read = sum(access is not Access.WRITABLE for access in bound)
+    written = (len(bound) - read) * direct
+    looks = [f"{read} that are read when the Sandbox was made"] if read else []
+    looks += [f"{written} that are written directly when the Sandbox was made"] if written else []
+    looks += ["the workspace when the run began"] if brought.shown and direct else []
+    detail = f"{count} roots behind one" + (f"; only looked at, and free of them then: {', '.join(looks)}" if looks else "")
+    return Layer(name="host_sockets", mechanism="read-only overlays", held=not looks, detail=detail)
 
 
 def _hard_links(policy: Policy, written: bool) -> Layer:

@@ -168,6 +168,7 @@ _WORDS: Final[Mapping[str, Callable[[Noted], str]]] = MappingProxyType(
         "personality": _flags(call_names.PERSONALITY, 0xFFFFFFFF),
         "prctl": _one(call_names.PRCTL),
         "ioctl": _one(call_names.IOCTLS, 1),
+        "fcntl": _one(call_names.FCNTLS, 1),
         "ptrace": _one(call_names.PTRACE),
         "keyctl": _one(call_names.KEYCTL),
         "seccomp": _one(call_names.SECCOMP),

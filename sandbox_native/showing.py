@@ -20,8 +20,9 @@ from sandbox_native.guarding import Guarded, denied_around, guarded, of_root
 from sandbox_native.hostids import is_initial
 from sandbox_native.hostmounts import KERNEL, NO_SOCKETS, Mounts
 from sandbox_native.mandatory import QUARANTINE
+from sandbox_native.notes import Notes
 from sandbox_native.paths import contains
-from sandbox_native.policy import Policy, ReadPolicy
+from sandbox_native.policy import Policy, ReadPolicy, Writes
 from sandbox_native.readable import Readable
 from sandbox_native.roots import Found, look_at, look_at_writable
 from sandbox_native.rules import Access
@@ -61,6 +62,7 @@ class Showing:
         self.absent: list[str] = []
         self.covers: list[Cover] = []
         self.changeable: list[str] = []
+        self.unsearched: list[str] = []
         self.denials: list[Denial] = []
 
     def shown(self) -> list[Shown]:
@@ -136,7 +138,7 @@ class Showing:
             fd = os.open(found.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 seen = survey.walk(fd, sockets.WRITABLE, deep=True)
-                sockets.refuse_living(fd, seen, self._policy, root.field, found.path)
+                sockets.refuse_living(fd, seen, root.field, found.path)
             finally:
                 os.close(fd)
         shown.shown.append(
@@ -158,7 +160,7 @@ class Showing:
         return self._policy.host_sockets == "hide" or self._has_sockets(found, sockets.READABLE)
 
     def _has_sockets(self, found: Found, bound: Bound) -> bool:
-        """Or may have: the look has a bound."""
+        """Or FIFOs, or may have: the look has a bound."""
         beneath = self._mounts.beneath(found.path)
         kinds = {mount.kind for mount in (found.mount, *beneath) if mount is not None}
         if kinds <= NO_SOCKETS | KERNEL:
@@ -172,7 +174,7 @@ class Showing:
             seen = survey.walk(fd, bound if self._overlays else sockets.WRITABLE, deep=True, skip=skip)
         finally:
             os.close(fd)
-        return bool(seen.sockets) or not seen.complete or bool(seen.unreadable)
+        return bool(seen.sockets or seen.fifos) or not seen.complete or bool(seen.unreadable)
 
     # ---- what is covered ----
 
@@ -243,12 +245,17 @@ class Showing:
                 continue
             fd = os.open(root.found.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                seen = guarded(fd, of_root(root.inside, root.found.path, self._policy, covered, around), self._policy)
+                if self._policy.writes is Writes.DIRECT:
+                    with Notes(fd, (host for host, _ in (*self._policy.readable, *self._policy.writable))) as notes:
+                        self.denials += notes.settle(self._policy, root.inside)
+                one = of_root(root.inside, root.found.path, self._policy, covered, around)
+                seen = guarded(fd, one, self._policy, root.field)
                 self.denials += hard_links.check(fd, self._policy, root.field, root.found.path, root.inside)
             finally:
                 os.close(fd)
             around.append(seen)
             self.changeable += seen.changeable
+            self.unsearched += [] if seen.searched else [root.inside]
             yield from seen.shown(root.field)
 
     def _refuse_lifted(self, root: Root, around: list[Guarded]) -> None:

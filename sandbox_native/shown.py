@@ -77,6 +77,7 @@ class HostTree:
     proc: frozenset[str] = frozenset()  # of the masked names, those that are there
     shown: tuple[Shown, ...] = ()  # the policy's, in the order in which they are mounted: what lies around others first
     left_out: tuple[str, ...] = ()  # host paths beneath what is shown that are not: the kernel's, and what cannot be read
+    unsearched: tuple[str, ...] = ()  # writable roots with too many directories to look for repositories in all of them
     covers: tuple[Cover, ...] = ()  # of what is hidden, there or not
     absent: tuple[str, ...] = ()  # hidden paths that are not there: nothing covers them
     changeable: tuple[str, ...] = ()  # links in writable roots on the way to a denied name: nothing can be mounted on one

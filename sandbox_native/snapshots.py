@@ -30,6 +30,14 @@ class State:
     text: str = ""
 
 
+class UnreadError(Exception):
+    """Something that could lead elsewhere cannot be read now, which is not the same as not being there."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+
+
 def trie(names: Iterable[str]) -> Trie:
     """Names by their components, so that each directory on the way is opened once."""
     top: Trie = {}

@@ -1,9 +1,9 @@
 """Unix sockets of the host in what a policy shows: whether there are any, and what that means for a root. Linux, host process.
 
 A read-only bind does not stop a guest from connecting to a socket, and whoever listens there (ssh-agent, D-Bus, Docker) takes it
-for the caller. Through an overlay there is nobody behind the socket. So roots that a guest reads are shown that way when a
-bounded look finds a socket, or does not come to an end; for one that it writes directly there is no such way, and the
-policy is refused.
+for the caller; nor from writing into a FIFO. Through an overlay there is nobody behind either. So roots that a guest reads are
+shown that way when a bounded look finds one, or does not come to an end; for a root that it writes directly there is no such way,
+and the policy is refused where somebody listens at a socket, or the look does not come to an end.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ READABLE: Final = Bound(names=50_000, seconds=0.1)
 """For a root that can be shown through an overlay instead: a larger look would cost more than it gains."""
 SYSTEM: Final = Bound(names=5_000, seconds=0.01)
 """The same for what every box has: where each Sandbox begins."""
-WRITABLE: Final = Bound(names=400_000, seconds=2.0)
-"""For one that cannot, and where there are no overlays."""
+WRITABLE: Final = Bound(names=1_000_000, seconds=5.0)
+"""For one that cannot, a run's workspace among them, and where there are no overlays: what is not searched is refused."""
 RUN: Final = Bound(names=100_000, seconds=0.1)
-"""For a run's workspace: on the way to every run, each of which comes further than the one before."""
+"""For the repositories in one: on the way to every run, each of which comes further than the one before."""
 
 _SHOWN: Final = 3  # names in a message
 
@@ -36,14 +36,9 @@ def looks(policy: Policy, *, writable: bool) -> bool:
     return policy.writes is Writes.DIRECT if writable else policy.host_sockets == "scan"
 
 
-def of_run(policy: Policy) -> Bound:
-    """For a run's workspace: where the policy refuses what is not searched, it is searched."""
-    return WRITABLE if policy.host_sockets == "hide" else RUN
-
-
-def refuse_living(root: int, survey: Survey, policy: Policy, field: str, value: str) -> None:
-    """PolicyError when somebody listens at a socket that a guest with direct access to the directory `root` could connect to;
-    with host_sockets="hide" also when the look at it did not come to an end.
+def refuse_living(root: int, survey: Survey, field: str, value: str) -> None:
+    """PolicyError when somebody listens at a socket that a guest with direct access to the directory `root` could connect to,
+    or when the look at it did not come to an end.
 
     What an earlier guest left is no reason: nobody is behind it.
     """
@@ -53,7 +48,7 @@ def refuse_living(root: int, survey: Survey, policy: Policy, field: str, value: 
         more = f" and {len(living) - _SHOWN} more" if len(living) > _SHOWN else ""
         reason = f"holds a Unix socket that somebody listens at: {', '.join(living[:_SHOWN])}{more}"
         raise PolicyError(reason, field=field, value=value, remedy=remedy)
-    if not survey.complete and policy.host_sockets == "hide":
+    if not survey.complete:
         reason = "has more in it than can be searched for Unix sockets"
         raise PolicyError(reason, field=field, value=value, remedy=remedy.replace("without it", "with less in it"))
 

@@ -43,6 +43,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._waiting: deque[Task] = deque()
         self._running: dict[int, Task] = {}
+        self._in_hand: list[Task] = []  # what the thread is just starting or ending
         self._closed = self._ending = self._gone = False
         self._thread = threading.Thread(target=self._serve, name="sandbox-native-batch", daemon=True)
         self._thread.start()
@@ -79,8 +80,10 @@ class Supervisor:
 
     def _serve(self) -> None:
         try:
-            while not (self._closed and not self._running and not self._waiting):
-                self._crowd.calm()
+            while True:
+                self._crowd.calm()  # before anything is looked at that a wake may tell of
+                if self._closed and not self._running and not self._waiting:
+                    return
                 if self._ending:
                     self._end()
                 self._start_some()
@@ -94,7 +97,7 @@ class Supervisor:
         with self._lock:
             self._closed = self._gone = True
             self._crowd.close()
-            left, self._waiting = [*self._running.values(), *self._waiting], deque()
+            left, self._waiting = [*self._in_hand, *self._running.values(), *self._waiting], deque()
         for task in left:
             self._settle(task, SetupError("lost", 0, "batch", "the thread that ran the batch has ended"))
 
@@ -152,6 +155,7 @@ class Supervisor:
 
     def _start(self, task: Task) -> None:
         job = task.job
+        self._in_hand = [task]
         try:
             if self._budget is not None and task.claim is None:
                 self._budget.check(job.limits)
@@ -159,6 +163,7 @@ class Supervisor:
                 job.stdin = open_source(job.given_stdin)
             task.box = self._backend.start(job)
             self._running[self._crowd.add(task.box)] = task
+            self._in_hand = []
         except ExecError as error:
             self._try_again(task, error)
         except SandboxError as error:  # of this job alone
@@ -166,6 +171,7 @@ class Supervisor:
 
     def _finish(self, place: int) -> None:
         task = self._running.pop(place)
+        self._in_hand = [task]
         self._crowd.remove(place)
         assert task.box is not None
         try:
@@ -194,6 +200,7 @@ class Supervisor:
         task.job.stdin.close()
         if task.claim is not None:
             task.claim.release()
+        self._in_hand = []
         if task.future.done():  # cancelled before it began
             return
         if isinstance(outcome, Result):

@@ -1,7 +1,8 @@
-"""One walk over a directory tree of the host's: the git repositories and the Unix sockets in it. Linux, host process.
+"""One walk over a directory tree of the host's: the git repositories, Unix sockets and FIFOs in it. Linux, host process.
 
-Called by showing.py for a policy's roots and, on the way to each run, by run_checks.py for its workspace; so it is bounded in
-names and time, reads only names, and what it learnt of a directory it need not learn again while that has not changed.
+Called by showing.py for a policy's roots and, on the way to each run, by run_checks.py for its workspace; so it is bounded,
+reads only names, and what it learnt of a directory it need not learn again while that has not changed. Where it looks for
+repositories alone only directories count: a guest that makes a great many files does not end it early.
 A guest may be at work in the tree: directories are opened beneath the root, following no link.
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sandbox_native.descent import DIRECTORY
-from sandbox_native.mandatory import GIT, LEVELS, QUARANTINE
+from sandbox_native.mandatory import GIT, LEVELS, OURS
 
 _BARE: Final = frozenset(("HEAD", "objects", "refs"))
 _TELLING: Final = _BARE | {GIT}
@@ -29,10 +30,14 @@ _WORKTREES: Final = "worktrees"  # of .git: those of worktrees, wherever they ar
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How far a walk goes."""
+    """How far a walk goes. `names`: of a walk that is not deep, of directories."""
 
     names: int
     seconds: float
+
+
+GUARDS: Final = Bound(names=50_000, seconds=10.0)
+"""For repositories. What is not searched is not guarded, so a run that comes to this bound is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,8 @@ class Survey:
     repositories: tuple[str, ...]  # directories that hold .git, up to LEVELS down, the root itself not among them
     git_directories: tuple[str, ...]  # bare repositories up to LEVELS down, and those of submodules and worktrees
     sockets: tuple[str, ...]
-    quarantines: tuple[str, ...]  # what quarantine.py left at the top
+    fifos: tuple[str, ...]
+    ours: tuple[str, ...]  # what the host left at the top, such as a quarantine
     unreadable: tuple[str, ...]  # directories that the caller may not look into, so that nobody knows what they hold
     complete: bool  # the bound was not reached
 
@@ -54,10 +60,23 @@ class _Directory:
     identity: tuple[int, int, int]  # device, inode, time of its last change
     inside: list[tuple[str, int]] = field(default_factory=list)  # directories: name and inode
     sockets: list[str] = field(default_factory=list)
+    fifos: list[str] = field(default_factory=list)
     repository: bool = False
     bare: bool = False
     readable: bool = True
     names: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How one directory is read: what is left of the bound."""
+
+    deep: bool
+    most: int
+    deadline: float
+
+    def is_over(self, names: int, directories: int) -> bool:
+        return (names if self.deep else directories) > self.most or (names % 4096 == 0 and time.monotonic() > self.deadline)
 
 
 class Memory:
@@ -97,15 +116,15 @@ def walk(root: int, bound: Bound, *, deep: bool, skip: frozenset[str] = frozense
     for path, inode in waiting:
         if left < 0 or time.monotonic() > deadline:
             break
-        if (found := _look(root, path, inode, known.get(path), left)) is None:
+        if (found := _look(root, path, inode, known.get(path), _Reading(deep, left, deadline))) is None:
             continue
         seen[path] = found
         if found is not known.get(path):  # what is known costs next to nothing
-            left -= found.names
+            left -= found.names if deep else len(found.inside)
         if deep or path.count("/") + bool(path) < LEVELS or _leads_on(path):
-            waiting += [one for one in _below(path, found) if one[0] not in skip]
+            waiting += [one for one in _below(path, found, deep) if one[0] not in skip]
         elif found.repository and path.count("/") < LEVELS:
-            waiting += [one for one in _below(path, found) if one[0].endswith("/" + GIT)]
+            waiting += [one for one in _below(path, found, deep) if one[0].endswith("/" + GIT)]
     complete = left >= 0 and time.monotonic() <= deadline
     survey = _told(seen, complete)
     if memory is not None:
@@ -113,12 +132,12 @@ def walk(root: int, bound: Bound, *, deep: bool, skip: frozenset[str] = frozense
     return survey
 
 
-def _below(path: str, found: _Directory) -> Iterator[tuple[str, int]]:
+def _below(path: str, found: _Directory, deep: bool) -> Iterator[tuple[str, int]]:
     top = path + "/" if path else ""
     in_git = path == GIT or path.endswith("/" + GIT)
     for name, inode in found.inside:
-        # Thousands of files of git's own, and of nobody else's.
-        if not (in_git and name == "objects"):
+        # Thousands of files of git's own: no repository lies there, but a socket may.
+        if deep or not (in_git and name == "objects"):
             yield top + name, inode
 
 
@@ -145,34 +164,39 @@ def _is_git_directory(path: str, found: _Directory) -> bool:
 
 
 def _told(seen: dict[str, _Directory], complete: bool) -> Survey:
-    repositories, git_directories, sockets = [], [], []
+    repositories, git_directories = [], []
+    sockets: list[str] = []
+    fifos: list[str] = []
     for path, found in seen.items():
         levels = path.count("/") + bool(path)
         if found.repository and 0 < levels <= LEVELS and _in_git(path) is None:
             repositories.append(path)
         if _is_git_directory(path, found):
             git_directories.append(path)
-        sockets += [f"{path}/{name}" if path else name for name in found.sockets]
+        top = path and path + "/"
+        sockets += [top + name for name in found.sockets]
+        fifos += [top + name for name in found.fifos]
     unreadable = [path for path, found in seen.items() if not found.readable]
-    quarantines = [name for name, _ in seen[""].inside if name.startswith(QUARANTINE)] if "" in seen else []
+    ours = [name for name, _ in seen[""].inside if name.startswith(OURS)] if "" in seen else []
     return Survey(
         repositories=tuple(repositories),
         git_directories=tuple(git_directories),
         sockets=tuple(sockets),
-        quarantines=tuple(quarantines),
+        fifos=tuple(fifos),
+        ours=tuple(ours),
         unreadable=tuple(unreadable),
         complete=complete,
     )
 
 
-def _look(root: int, path: str, inode: int, known: _Directory | None, most: int) -> _Directory | None:
+def _look(root: int, path: str, inode: int, known: _Directory | None, how: _Reading) -> _Directory | None:
     """None for what is no directory any more."""
     try:
         if known is not None and known.identity == _identity(os.stat(path or ".", dir_fd=root, follow_symlinks=False)):
             return known
         fd = open_beneath(root, path, inode)
         try:
-            return _read(fd, most)
+            return _read(fd, how)
         finally:
             os.close(fd)
     except OSError as error:
@@ -213,7 +237,7 @@ def open_beneath(root: int, path: str, inode: int) -> int:
     return fd
 
 
-def _read(fd: int, most: int) -> _Directory:
+def _read(fd: int, how: _Reading) -> _Directory:
     status = os.stat(".", dir_fd=fd)  # EACCES where it can be listed but not entered
     device, inode, changed = _identity(status)
     found = _Directory((device, inode, -1 if time.time_ns() - changed < _RACY_NS else changed))
@@ -221,7 +245,7 @@ def _read(fd: int, most: int) -> _Directory:
     with os.scandir(fd) as entries:
         for entry in entries:
             count += 1
-            if count > most:  # a directory without end: the walk says that it is not complete
+            if how.is_over(count, len(found.inside)):  # a directory without end: the walk says that it is not complete
                 found.identity = (device, inode, -1)
                 break
             name = entry.name
@@ -232,14 +256,18 @@ def _read(fd: int, most: int) -> _Directory:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 found.inside.append((name, entry.inode()))
-            elif not entry.is_symlink() and _is_socket(entry):
-                found.sockets.append(name)
+            elif how.deep and not entry.is_symlink():
+                mode = _mode(entry)
+                if stat.S_ISSOCK(mode):
+                    found.sockets.append(name)
+                elif stat.S_ISFIFO(mode):
+                    found.fifos.append(name)
     found.names, found.bare = count, bare == len(_BARE)
     return found
 
 
-def _is_socket(entry: os.DirEntry[str]) -> bool:
+def _mode(entry: os.DirEntry[str]) -> int:
     try:
-        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+        return entry.stat(follow_symlinks=False).st_mode
     except FileNotFoundError:
-        return False
+        return 0

@@ -89,9 +89,9 @@ def _make_node(mode: int) -> tuple[Step, ...]:
     return unless(mode, 0, 0o100000, 0o010000, 0o140000, mask=0o170000), _no_set_id(mode)
 
 
-# What is on disk is the caller's own: attributes of its files (flags, project, version, encryption, verity, a subvolume's) take no
-# more than to own the file, and read access. Each file system has its own spellings, so only what is listed here may be asked; the
-# answer is that of a file system without attributes.
+# What is on disk is the caller's own: attributes of its files (flags, project, version, encryption, verity, a subvolume's) take
+# no more than to own the file, and read access. Each file system has its own spellings, so only what is listed here may be
+# asked; the answer is that of a file system without attributes.
 _FILE_READING: Final = (
     0x80086601,  # FS_IOC_GETFLAGS
     0x80046601,  # FS_IOC32_GETFLAGS

@@ -52,7 +52,6 @@ _TERMINAL: Final = (
 )
 _DESCRIPTOR: Final = (0x5421, 0x5450, 0x5451, 0x5452, 0x5460, 2)  # FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE, FIGETBSZ
 _IOCTLS: Final = (*_TERMINAL, *_DESCRIPTOR, 0x80045200, *FILE_IOCTLS)
-_RLIMIT_NPROC: Final = 6
 _ATTRIBUTES: Final = "getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat"
 _ATTRIBUTES_SET: Final = "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat"
 
@@ -81,9 +80,7 @@ BARE: Final[Mapping[str, tuple[Step, ...]]] = MappingProxyType(
         "fchmodat2": (unless(2, 0, mask=_SET_ID), *_always(INIT)),
         **_each("utime utimes futimesat utimensat", INIT),
         # The caller's other processes.
-        # Init lowers the limit of processes of whom it ends, which may not raise it again meanwhile.
-        "setrlimit": (among(0, _RLIMIT_NPROC), *CHECKED["setrlimit"]),
-        "prlimit64": (_SELF, among(1, _RLIMIT_NPROC, then=(unless(2, 0), unless(2, 0, high=True))), *CHECKED["prlimit64"]),
+        "prlimit64": (_SELF, *CHECKED["prlimit64"]),
         "sched_setaffinity": (_SELF,),
         "sched_setparam": (_SELF,),
         "sched_setscheduler": (_SELF, *CHECKED["sched_setscheduler"]),

@@ -119,6 +119,11 @@ def test_without_the_system_only_what_is_declared_is_there() -> None:
 
 # ---- its filter ----
 
+ATTRIBUTES_SET = (
+    *(0x40086602, 0x40046602, 0x40087602, 0x40047602, 0x40086604, 0x401C5820),  # flags, versions, project
+    *(0x40806685, 0x800C6613, 0x400C6615, 0xC0506617),  # verity, encryption
+    *(0x4008941A, 0x5000940E, 0x4004F501, 0x0000F500),  # btrfs, f2fs
+)
 CLOSED = {
     "socket": [(1, 1, 0), (2, 1, 6), (16, 3, 0)],
     "connect": [(3, 0, 0)],
@@ -139,7 +144,8 @@ CLOSED = {
     "sched_setparam": [(99, 0)],
     "setpriority": [(0, 99, 1), (1, 0, 1), (2, 0, 1)],
     "ioprio_set": [(1, 99, 0), (2, 0, 0), (3, 0, 0)],
-    "ioctl": [(0, 0x8912, 0), (0, 0x8927, 0), (0, 0x5412, 0)],
+    "ioctl": [(0, asked, 0) for asked in (0x8912, 0x8927, 0x5412, 0x5423, *ATTRIBUTES_SET, 0xC0189436, 0x1, 0xFFFFFFFF)],
+    "fcntl": [(0, 1024, 0), (0, 1024, 1), (0, 1024, 2), (0, 1026, 1), (0, 1040, 1)],
     "prctl": [(4, 0), (22, 1)],
     "chmod": [(0, 0o4755), (0, 0o2755)],
     "fchmodat": [(0, 0, 0o6755)],
@@ -154,7 +160,11 @@ OPEN = {
     "sched_setaffinity": [(0, 8, 0)],
     "setpriority": [(0, 0, 5)],
     "ioprio_set": [(1, 0, 0)],
-    "ioctl": [(0, 0x5401, 0)],
+    "ioctl": [
+        (0, asked, 0)
+        for asked in (0x5401, 0x5402, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x5452, 0x802C542A, 0x80086601, 0x801C581F, 0x40049409)
+    ],
+    "fcntl": [(0, command, 0) for command in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 36, 37, 38, 1025, 1030, 1031, 1032, 1033, 1034)],
     "kill": [(99, 9)],  # Landlock's to decide
     "openat": [(0, 0, 0)],
     "inotify_init1": [(0,)],

@@ -134,6 +134,9 @@ def test_a_window_and_a_word_of_the_caller_are_told() -> None:
     assert "ABI 6" in commit["landlock"].detail
     told = layers(ALL, policy=EVERYTHING, tree=HostTree(shown=SHOWN, absent=("/a",), changeable=("/b",), left_out=("/c",)))
     assert "1 were not there" in told["hidden"].detail
+    direct = layers(ALL, policy=Policy.strict(), tree=HostTree(), brought=Brought(shown=True))
+    assert (direct["host_sockets"].held, layers(ALL, policy=Policy.strict(), tree=HostTree())["host_sockets"].held) == (False, True)
+    assert "the workspace when the run began" in direct["host_sockets"].detail
     assert "1 links to such can be turned" in told["protected"].detail
     assert told["root"].detail == "1 paths in what is shown are left out, such as /c"
     assert layers(ALL, Rung.LANDLOCK, brought=BROUGHT)["protected"].held is False

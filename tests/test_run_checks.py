@@ -86,15 +86,14 @@ def test_a_workspace_with_a_living_socket_is_refused(w: Path, workspace: Workspa
     begin(workspace)
 
 
-def test_a_workspace_that_is_too_large_is_refused_on_demand(
-    w: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_workspace_that_is_too_large_is_refused(w: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     make(w, *(f"{number}/" for number in range(20)))
     for name in ("RUN", "WRITABLE"):
         monkeypatch.setattr(sockets, name, Bound(names=10, seconds=10))
-    begin(workspace)
     with pytest.raises(PolicyError, match="more in it than can be searched"):
-        begin(workspace, host_sockets="hide")
+        begin(workspace)
+    begin(workspace, host_sockets="show")
+    begin(workspace, writes=Writes.COMMIT)
 
 
 def test_hard_links_are_looked_for_on_demand(w: Path, workspace: Workspace, tmp_path: Path) -> None:

@@ -70,10 +70,23 @@ def prlimit(pid: int, resource: int, new: int) -> int:
     return EPERM if pid == 1 else unless(resource == 4 and new != 0, IGNORED)
 
 
+READS_OR_CLONES = (
+    *(0x80086601, 0x80046601, 0x80087601, 0x80047601, 0x801C581F, 0xC020660B, 0xC0606610, 0xC0686611),
+    *(0x40049409, 0x4020940D, 0xC0189436),
+)
+
+
+def asked(request: int) -> int:
+    if request >> 8 & 0xFF in (*b"fvX", 0x94, 0xF5) and request not in READS_OR_CLONES:
+        return RET_ERRNO | errno.ENOTTY
+    return unless(request in (0x5412, 0x541C))
+
+
 EXPECTED: dict[str, Callable[..., int]] = {
     "clone": lambda flags, *_: namespaces(flags),
     "unshare": lambda flags, *_: unless(flags & ~0x40600 != 0),
-    "ioctl": lambda _, command, *__: unless(low(command) in (0x5412, 0x541C)),
+    "ioctl": lambda _, command, *__: asked(low(command)),
+    "fcntl": lambda _, command, *__: unless(low(command) in (1024, 1026, 1040), EINVAL),
     "socket": lambda *arguments: socket(*arguments[:3]),
     "socketpair": lambda *arguments: socket(*arguments[:3]),
     "personality": lambda persona, *_: unless(low(persona) != 0xFFFFFFFF),

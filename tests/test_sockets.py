@@ -81,6 +81,31 @@ def test_the_callers_word_leaves_them_in_reach(tmp_path: Path) -> None:
         assert "CONNECTED" in asked(Policy.strict(readable=[(tmp_path, "/mnt/r")], host_sockets="show"), "/mnt/r/s")
 
 
+@pytest.mark.needs("userns", "overlay")
+def test_no_fifo_of_the_host_can_be_written_in_a_readable_root(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "fifo").chmod(0o666)
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with Sandbox(Policy.strict(readable=[(tmp_path, "/mnt/r")])) as sandbox:
+            script = "import os; os.write(os.open('/mnt/r/fifo', os.O_WRONLY | os.O_NONBLOCK), b'guest')"
+            assert b"No such device or address" in sandbox.run([PYTHON, "-c", script]).stderr
+        assert os.read(reader, 9) == b""
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.needs("userns", "overlay")
+def test_what_was_only_looked_at_is_not_held(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for value, held in (("scan", False), ("hide", True), ("show", None)):
+        with Sandbox(Policy.strict(readable=[(tmp_path, "/mnt/r")], host_sockets=value)) as sandbox:  # type: ignore[arg-type]
+            layer = next(one for one in sandbox.run(sh("true")).enforcement.layers if one.name == "host_sockets")
+        assert layer.held is held
+        assert ("when the Sandbox was made" in layer.detail) == (held is False)
+
+
 @pytest.mark.needs("userns")
 def test_a_root_that_is_written_directly_is_refused_with_a_socket_in_it(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
@@ -100,13 +125,13 @@ def test_a_socket_that_an_earlier_guest_left_is_no_obstacle(tmp_path: Path) -> N
 
 
 @pytest.mark.needs("userns", "idmap")
-def test_what_is_too_large_to_be_searched_is_refused_on_demand_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_large_to_be_searched_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         (tmp_path / f"{number}").mkdir()
     monkeypatch.setattr(sockets, "WRITABLE", Bound(names=10, seconds=10))
     with pytest.raises(PolicyError, match="more in it than can be searched"):
-        Sandbox(Policy.strict(writable=[tmp_path], host_sockets="hide"))
-    Sandbox(Policy.strict(writable=[tmp_path])).close()
+        Sandbox(Policy.strict(writable=[tmp_path]))
+    Sandbox(Policy.strict(writable=[tmp_path], host_sockets="show")).close()
 
 
 @pytest.mark.needs("userns", "overlay")
@@ -138,6 +163,6 @@ def test_a_look_without_sockets_says_nothing(tmp_path: Path, needs: Callable[[st
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
         seen = survey.walk(fd, sockets.WRITABLE, deep=True)
-        sockets.refuse_living(fd, seen, Policy.strict(host_sockets="hide"), "workspace", str(tmp_path))
+        sockets.refuse_living(fd, seen, "workspace", str(tmp_path))
     finally:
         os.close(fd)

@@ -71,11 +71,14 @@ def test_sockets_are_found_at_any_depth(tmp_path: Path, root: int) -> None:
     make(tmp_path / "a/b/c/d/e", tmp_path / ".git/objects/aa")
     bind(tmp_path / "a/b/c/d/e/deep")
     bind(tmp_path / "top")
-    bind(tmp_path / ".git/objects/aa/nobody looks here")
+    bind(tmp_path / ".git/objects/aa/hidden")
     (tmp_path / "link").symlink_to("top")
     os.mkfifo(tmp_path / "fifo")
-    assert survey.walk(root, WIDE, deep=True).sockets == ("top", "a/b/c/d/e/deep")
-    assert survey.walk(root, WIDE, deep=True, skip=frozenset(["a/b"])).sockets == ("top",)
+    found = survey.walk(root, WIDE, deep=True)
+    assert set(found.sockets) == {"top", "a/b/c/d/e/deep", ".git/objects/aa/hidden"}
+    assert found.fifos == ("fifo",)
+    assert survey.walk(root, WIDE, deep=True, skip=frozenset(["a/b", ".git"])).sockets == ("top",)
+    assert survey.walk(root, WIDE, deep=False).sockets == ("top",)  # looks for repositories: none is in there
 
 
 def test_no_link_is_followed(tmp_path: Path, root: int, tmp_path_factory: pytest.TempPathFactory) -> None:

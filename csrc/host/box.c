@@ -20,6 +20,7 @@ enum {
 	SEND_MS = 1000,
 	STARTED_MS = 1000, /* at close: for the slot to tell init's pidfd */
 	END_MS = 2000,     /* at close: for the kernel to end a box after SIGKILL */
+	TREE_MS = 15000,   /* at close: for init to end a tree that it must look for */
 };
 
 #ifndef MFD_NOEXEC_SEAL
@@ -255,7 +256,7 @@ static void end_running(struct sn_box *box)
 		return; /* it ended, or ends for want of a channel */
 	if (box->report.held & SN_HELD_SUBREAPER) {
 		shutdown(box->channel, SHUT_RDWR);
-		if (pidfd_wait(box->pidfd, END_MS))
+		if (pidfd_wait(box->pidfd, TREE_MS))
 			return;
 	}
 	pidfd_kill(box->pidfd);

@@ -27,7 +27,8 @@ static int run_ends(struct sn_box *box)
 }
 
 /* No report will come. If the end is our own doing it is one of the ways in which runs end; else we failed. What held
- * is as the slot said when it started. */
+ * is as the slot said when it started. Without a pid namespace the tree is still there when init is killed at the deadline, and
+ * what it used and how many they are nobody will tell: that is a failure too. */
 static int run_ends_unreported(struct sn_box *box, int error)
 {
 	struct sn_report *report = &box->report;
@@ -35,9 +36,10 @@ static int run_ends_unreported(struct sn_box *box, int error)
 
 	report->version = SN_WIRE_VERSION;
 	report->wall_ns = now_ns() - box->started_ns;
-	if (!(kill & KILL_SENT)) {
+	bool unknown = kill & KILL_DEADLINE && report->held & SN_HELD_SUBREAPER;
+	if (!(kill & KILL_SENT) || unknown) {
 		report->kind = SN_REPORT_FAILED;
-		failed(&report->failure, SN_STAGE_LOST, error, box->pidfd < 0 ? "slot" : "init");
+		failed(&report->failure, SN_STAGE_LOST, unknown ? ETIMEDOUT : error, box->pidfd < 0 ? "slot" : "init");
 		return run_ends(box);
 	}
 	report->kind = SN_REPORT_ENDED;

@@ -196,16 +196,25 @@ static int fill(struct guest *guest)
 	return request_place_files(plan, guest->request, &guest->why);
 }
 
+/* From here on the program is what runs. Whoever is killed before that did not run it. */
+static int leave(struct guest *guest)
+{
+	guest->went = true;
+	return plan_warm(guest->plan) ? warm_part(guest) : execute(guest);
+}
+
 static int go(struct guest *guest)
 {
 	bool warm = plan_warm(guest->plan);
 	cgroup_begin(guest->gauges);
+	if (guest->request->head.files && cgroup_has_cpu(guest->gauges)) /* placing them is not the guest's work */
+		guest->before = cgroup_usage(guest->gauges);
 	guest->started_ns = clock_ns(CLOCK_MONOTONIC);
 	return working_directory(guest) || (!warm && same_program(guest)) || cpu_group(guest) ||
 			       landlock_enter(guest->plan, &guest->held, &guest->why) || install_filter(guest, false) ||
 			       descriptors(guest) ||
 			       limits_apply(&guest->request->head, guest->core_kept, &guest->rlimits_kept, &guest->held, &guest->why) ||
-			       pin(guest) || signals(guest) || (warm ? warm_part(guest) : execute(guest))
+			       pin(guest) || signals(guest) || leave(guest)
 		       ? -1
 		       : 0;
 }

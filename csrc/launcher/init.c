@@ -99,14 +99,22 @@ static void fill_usage(const struct watch *watch, struct sn_report *report)
 	report->system_ns = now.system_ns - watch->before.system_ns;
 }
 
+/* The figures that stood before the run. */
+static void watch_baseline(const struct guest *guest, struct watch *watch)
+{
+	watch->before = cgroup_has_cpu(guest->gauges) ? cgroup_usage(guest->gauges) : (struct usage){0};
+	watch->own_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 /* What the guest may not do itself: it waits meanwhile. */
-static void fill_box(struct guest *guest)
+static void fill_box(struct guest *guest, struct watch *watch)
 {
 	if (!request_show(guest->plan, guest->request, &guest->why) &&
 	    !box_fill(guest->plan, guest->request, &guest->held, &guest->why))
 		landlock_complete(guest->plan, guest->request, &guest->why);
 	request_hide(guest->plan, guest->request);
 	guest->ruleset = guest->plan->ruleset;
+	watch_baseline(guest, watch); /* what was done so far is not the guest's work */
 	guest_give_turn(guest, GUEST_ASKS, GUEST_GOES_ON);
 }
 
@@ -117,19 +125,21 @@ static int serve_guest(struct guest *guest, struct watch *watch)
 	const struct gauges *gauges = guest->gauges;
 	if (guest_park(guest, gauges->fd[SN_GAUGE_GROUP]))
 		return -1;
+	sys(SYS_prctl, PR_SET_TIMERSLACK, 1); /* init's own: the guest has what any program has */
 	uint32_t turn = guest_await(guest, GUEST_PREPARES);
 	while (turn != GUEST_GONE) {
 		if (turn == GUEST_PARKED) {
 			watch->oom_before = cgroup_oom_kills(gauges);
-			watch->before = cgroup_has_cpu(gauges) ? cgroup_usage(gauges) : (struct usage){0};
-			watch->own_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+			watch_baseline(guest, watch);
 			guest_give_turn(guest, GUEST_PARKED, GUEST_WAITS);
 			turn = guest_await(guest, GUEST_WAITS);
 		} else if (turn == GUEST_ASKS) {
-			fill_box(guest);
+			fill_box(guest, watch);
 			turn = guest_await(guest, GUEST_GOES_ON);
 		}
 	}
+	if (guest->called && !guest->why.stage && !guest->went)
+		fail(&guest->why, SN_STAGE_LOST, ECHILD, "guest");
 	return guest->why.stage ? -1 : 0;
 }
 
@@ -180,6 +190,8 @@ static void run(struct guest *guest, struct watch *watch)
 	watch->channel = request->channel;
 	watch->main_pid = guest->pid;
 	watch->started_ns = guest->started_ns;
+	if (guest->before.cpu_ns)
+		watch->before = guest->before;
 	watch->owned = (struct owned){.plan = guest->plan, .directory = {request->workspace, request->upper}};
 	watch->supervised = request->supervisor >= 0;
 	watch->listener = watch->supervised ? request->supervisor : guest->listener;
@@ -222,7 +234,6 @@ void init_main(struct plan *plan, const struct gauges *gauges, int control, uint
 	struct sn_report report = {.version = SN_WIRE_VERSION, .kind = SN_REPORT_ENDED};
 	struct watch watch = {.request = &request->head, .gauges = gauges, .listener = -1, .report = &report, .bare = plan_bare(plan)};
 	*guest = (struct guest){.plan = plan, .gauges = gauges, .request = request, .control = control, .listener = -1, .held = held};
-	sys(SYS_prctl, PR_SET_TIMERSLACK, 1);
 	request->channel = -1;
 	if ((plan_bare(plan) ? bare_enter : box_enter)(plan, &guest->held, &guest->why) || (watch.signals = child_signals(&guest->why)) < 0)
 		refuse(control, &guest->why);

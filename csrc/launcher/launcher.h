@@ -200,6 +200,8 @@ struct guest {
 	uint32_t turn;
 	bool called; /* there is a request, or was one that made no sense */
 	bool core_kept;
+	bool went; /* it came as far as execve, or (a clone) its program */
+	struct usage before; /* of the group, where that is to be taken after the run's files were placed */
 	long pid;
 	int listener, ruleset; /* what the one opened and the other has to know of */
 	uint32_t held;

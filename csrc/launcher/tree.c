@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { MOST = 4096, PATH = 64, STOP_PASSES = 50, WHOLE_GROUP = 4 /* PIDFD_SIGNAL_PROCESS_GROUP */ };
+enum { MOST = 4096, PATH = 64, STOP_PASSES = 10, WHOLE_GROUP = 4 /* PIDFD_SIGNAL_PROCESS_GROUP */ };
 
 struct member {
 	int32_t pid, parent;
@@ -84,6 +84,10 @@ static void add_children_of(int proc, int32_t pid)
 	}
 }
 
+struct limits {
+	uint64_t now, most;
+};
+
 struct standing {
 	int32_t parent; /* -1: it is gone */
 	char state;
@@ -108,14 +112,15 @@ static void send(int pidfd, int number)
 	sys(NR_pidfd_send_signal, pidfd, number, NULL, 0);
 }
 
-/* No fork of it succeeds any more, though somebody continues it. The limit goes by number, so only the soft one is lowered, which the
- * guest's filter does not let it raise: if the process was gone by then, whoever has its number gets the limit back. */
+/* Its forks fail, and those of children that it has already, though somebody continues it. The limit goes by number, so only the soft one
+ * is lowered: if the process was gone by then, whoever has its number gets the limit back. (A guest that is continued may raise it: then the
+ * next pass lowers it again.) */
 static void forbid_forks(int pidfd, int32_t pid)
 {
-	struct sn_limits { uint64_t now, most; } before, none;
+	struct limits none, before;
 	if (sys(SYS_prlimit64, pid, RLIMIT_NPROC, NULL, &before) || !before.now)
 		return;
-	none = (struct sn_limits){.now = 0, .most = before.most};
+	none = (struct limits){.now = 0, .most = before.most};
 	if (!sys(SYS_prlimit64, pid, RLIMIT_NPROC, &none, &before) && sys(NR_pidfd_send_signal, pidfd, 0, NULL, 0) == -ESRCH)
 		sys(SYS_prlimit64, pid, RLIMIT_NPROC, &before, NULL);
 }

@@ -17,6 +17,7 @@ from sandbox_native.backends.engine import Engine
 from sandbox_native.commit import uppers
 from sandbox_native.commit.changes import Changes
 from sandbox_native.commit.overlay import Overlay
+from sandbox_native.commit.place import require
 from sandbox_native.commit.protected import protected
 from sandbox_native.commit.recovery import recover_fd
 from sandbox_native.commit.uppers import Upper
@@ -42,7 +43,7 @@ class Apart:
     """One run's overlays. `close` gives back what `changes` has not handed on."""
 
     def __init__(self, ground: Ground, workspace: Workspace | None) -> None:
-        """SetupError when a root is not what the plan was made for."""
+        """SetupError when a root is not what the plan was made for. PolicyError when there is no place beside one to stage in."""
         self._policy, self._identity = ground.policy, ground.plan.identity
         self._targets: list[_Target] = []
         self._upper: Upper | None = None
@@ -53,7 +54,8 @@ class Apart:
                 self._targets.append(_Target(0, WORKSPACE, workspace.path, os.dup(workspace.fd)))
             self._targets += (_open_root(number, *root) for number, root in _roots(ground))
             for target in self._targets:
-                recover_fd(target.fd)
+                _require_place(target)
+                recover_fd(target.fd, self._policy, target.inside)
         except BaseException:
             self.close()
             raise
@@ -121,6 +123,15 @@ class Apart:
         if upper is not None:
             upper.close(remove=False)
         self.close()
+
+
+def _require_place(target: _Target) -> None:
+    """For what will be staged. PolicyError where it has none."""
+    remedy = (
+        f"changes to {target.host} are staged beside it: give a directory beneath one of your own, on the same mount, or use "
+        "writes=Writes.DIRECT"
+    )
+    os.close(require(target.fd, target.host, field="Policy.writes", value="commit", remedy=remedy))
 
 
 class _Release:

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from sandbox_native import paths
 from sandbox_native._native import ffi, lib
@@ -48,6 +48,9 @@ class Place(Given):
     lock: int = -1
     scratch: int = -1  # of `home` and `tmp`
     of_host: bool = False  # the workspace is a directory of the host's, which stays
+
+    GRACE_MS: ClassVar[int] = 15_000  # a storm of forks shares the cores with init, which must find them all
+    TREE_OUTLIVES_INIT: ClassVar[bool] = True
 
     @property
     def brought(self) -> Brought:

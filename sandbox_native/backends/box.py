@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 # A signal may be delivered to another thread than the one that waits in C, which then goes on waiting: so it comes up for
 # air at this interval, and Python runs its handlers.
 _SLICE_MS: Final = 200
-# Init keeps the deadline; only when it does not is the tree ended from here, this much later.
-_GRACE_MS: Final = 2000
 # Failures after which the slot is as good as before: the request was at fault.
 _HARMLESS: Final = frozenset({"exec", "files", "cwd", "rlimit", "stdio", "workspace", "idmap", "explain", "guard", "overlay"})
 
@@ -99,7 +97,7 @@ class LinuxBox:
         """Starts the run; on failure the C side is closed and nothing runs."""
         why = ffi.new("struct sn_failure *")
         given = self._given.descriptors()
-        if lib.sn_box_start(self._raw, self.slot.process, request, body, given, _GRACE_MS, why) < 0:
+        if lib.sn_box_start(self._raw, self.slot.process, request, body, given, self._given.GRACE_MS, why) < 0:
             self._fail(failure_of(why))
 
     # ---- while it runs ----
@@ -231,6 +229,8 @@ class LinuxBox:
             )
         error = verdict.failure(report)
         if error is not None:
+            if report.failure_stage == lib.SN_STAGE_LOST and self._given.TREE_OUTLIVES_INIT:
+                self.slot.end()
             job, policy = self._job, self._receipts.policy
             view = View(policy=policy, path=job.body.path, cwd=job.cwd, workspace=job.workspace, placed=job.files)
             self._fail(explain(error, job.body.program, view))

@@ -12,7 +12,6 @@ import os
 import select
 import signal
 import socket
-import stat
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -21,9 +20,10 @@ from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.native import call_name
 from sandbox_native.denials import Denial
 from sandbox_native.errors import SetupError
+from sandbox_native.local_look import LocalLook
 from sandbox_native.receipt import Ground
 from sandbox_native.refused_calls import Noted, denial_of
-from sandbox_native.refused_paths import Kind, PathRules
+from sandbox_native.refused_paths import PathRules
 
 _WAIT_MS: Final = 2_000  # after the report nobody has the filter any more
 _SIZE: Final = ffi.sizeof("struct sn_denials")
@@ -60,7 +60,7 @@ class Explained:
         told = self._told()
         if told.version != lib.SN_WIRE_VERSION or told.state != lib.SN_DENIALS_DONE:
             raise SetupError("explain", errno.EPIPE, "supervisor", "it was ended before the run: run it again")
-        policy, rules = self._ground.policy, PathRules(self._ground.policy, self._ground.shown, _on_host)
+        policy, rules = self._ground.policy, PathRules(self._ground.policy, self._ground.shown, LocalLook().kind)
         noted = [_noted(told.item[at]) for at in range(told.count)]
         found = [
             rules.denial_of(one) if one.error is not None and one.error < 0 else denial_of(one, policy.syscalls) for one in noted
@@ -112,18 +112,6 @@ def _noted(item: Any) -> Noted:
         other=os.fsdecode(other),
         word=os.fsdecode(rest.partition(b"\0")[0]),
     )
-
-
-def _on_host(path: str) -> Kind | None:
-    try:
-        mode = os.lstat(path).st_mode
-        if stat.S_ISLNK(mode):
-            mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return None
-    if stat.S_ISREG(mode):
-        return "file"
-    return "directory" if stat.S_ISDIR(mode) else "socket" if stat.S_ISSOCK(mode) else "other"
 
 
 def _merged(denials: Iterable[Denial]) -> Iterator[Denial]:

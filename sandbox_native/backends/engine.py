@@ -110,12 +110,21 @@ class Engine:
 
     def take(self) -> Slot:
         """A slot that nobody uses; a new one where there is none."""
-        with self._pool:
-            if self._idle and self._count >= _FEWEST_SLOTS:
-                return self._idle.popleft()
-            if self._more:
-                return self._more.pop()
-        return self.new()
+        while True:
+            with self._pool:
+                if self._idle and self._count >= _FEWEST_SLOTS:
+                    slot = self._idle.popleft()
+                elif self._more:
+                    slot = self._more.pop()
+                else:
+                    break
+            if slot.alive:
+                slot.lent = True
+                return slot
+            self.drop(slot)
+        slot = self.new()
+        slot.lent = True
+        return slot
 
     def new(self) -> Slot:
         """A slot that was not there before."""
@@ -133,20 +142,20 @@ class Engine:
 
     def put(self, slot: Slot) -> None:
         slot.since = now = time.monotonic()
-        dropped = None
+        slot.lent = False
+        dropped = []
         with self._pool:
-            if self._closed:
-                dropped = slot
+            if self._closed or slot.process.control < 0:
+                dropped.append(slot)
             elif slot.stays:
                 self._idle.append(slot)
             else:
                 self._more.append(slot)
-            if self._more and (
-                len(self._more) > _MOST_IDLE or now > self._more[0].since + self._keep.idle_seconds + _PRUNE_SECONDS
-            ):
-                dropped = self._more.popleft()
-        if dropped is not None:
-            self.drop(dropped)
+            expired = now - self._keep.idle_seconds - _PRUNE_SECONDS
+            while self._more and (len(self._more) > _MOST_IDLE or self._more[0].since < expired):
+                dropped.append(self._more.popleft())
+        for one in dropped:
+            self.drop(one)
 
     def tally(self, parked: bool) -> None:
         """Of a run that is over: whether its box was waiting for it."""

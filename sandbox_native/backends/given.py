@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.engine import Engine
@@ -39,6 +39,11 @@ class Given:
     apart: Apart | None = None
     explained: Explained | None = None
 
+    GRACE_MS: ClassVar[int] = 2000
+    """Init keeps the deadline; only when it does not is the tree ended from the host, this much later."""
+    TREE_OUTLIVES_INIT: ClassVar[bool] = False
+    """Whether nobody but the slot ends what an init leaves that was killed."""
+
     @property
     def guards(self) -> tuple[Guard, ...]:
         """On top of the workspace."""
@@ -46,7 +51,16 @@ class Given:
 
     @property
     def brought(self) -> Brought:
-        return NO_WORKSPACE if self.workspace is None else Brought(shown=True, guards=len(self.guards))
+        if self.before is None:
+            return NO_WORKSPACE
+        return Brought(
+            shown=self.workspace is not None,
+            guards=len(self.guards),
+            protected=sum(guard.read_only for guard in self.guards),
+            hidden=sum(guard.mask for guard in self.guards),
+            searched=self.before.searched,
+            noted=self.before.noted,
+        )
 
     def body(self, data: bytes) -> bytes:
         """A request's body with the guards that the workspace has."""
@@ -131,7 +145,7 @@ def give(engine: Engine, ground: Ground, checks: RunChecks, path: str | None) ->
     try:
         if path is not None:
             given.workspace = open_workspace(path)
-            _recover(given.workspace.fd)
+            _recover(given.workspace.fd, ground.policy)
         if path is not None or checks.needed:
             given.before = checks.begin(given.workspace)
             if given.before.stale:
@@ -158,11 +172,11 @@ def gives_always(policy: Policy) -> bool:
     return policy.explain or bool(policy.writable)
 
 
-def _recover(root: int) -> None:
+def _recover(root: int, policy: Policy) -> None:
     """A commit that was interrupted comes first."""
     from sandbox_native.commit.recovery import recover_fd
 
-    recover_fd(root)
+    recover_fd(root, policy)
 
 
 def _bind(engine: Engine, ground: Ground, shown: Workspace) -> int:

@@ -125,7 +125,8 @@ class LinuxBackend:
             given.started()
 
     def _current(self) -> Engine:
-        """The engine; another one where something that is to be hidden is not what it was. SetupError when it does not stay so."""
+        """The engine; another one where something that is to be hidden is not what it was. SetupError when it does not stay
+        so."""
         engine = self._engine or self._open()
         if covers.are_same(self._ground.tree.covers):
             return engine

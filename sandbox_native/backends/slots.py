@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from typing import TYPE_CHECKING, Any, Final
 
 from sandbox_native._native import lib
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
     from sandbox_native.backends.engine import Engine
 
 CLOSE_MS: Final = 3_000
+_TREE_MS: Final = 15_000
 _MOST_KEPT: Final = 1 << 20  # bytes of a memory limit that earlier runs may have used up
 
 
 class Slot:
     """A process that stamps out boxes, and the control group of what runs in them."""
 
-    __slots__ = ("_cpu_ns", "_oom_kills", "_pid", "counted", "engine", "group", "process", "since", "stays")
+    __slots__ = ("_cpu_ns", "_oom_kills", "_pid", "counted", "engine", "group", "lent", "process", "since", "stays")
 
     def __init__(self, engine: Engine, process: Any, group: SlotGroup | None, stays: bool) -> None:
         self.engine = engine
@@ -31,6 +33,7 @@ class Slot:
         self.counted = False  # by its engine, which waits at its end for those that are
         self.stays = stays  # also when nobody uses it for long
         self.since = 0.0  # when it was put back
+        self.lent = False  # a box has it, and gives it back
 
     def prepare(self, limits: Limits) -> None:
         if self.group is not None:
@@ -58,6 +61,19 @@ class Slot:
         torn down looks the same, so this is for runs that could write elsewhere."""
         return self.group is not None and self.group.kept_bytes() > _MOST_KEPT
 
+    @property
+    def alive(self) -> bool:
+        """Whether its process is there; it may have ended for want of work, or been killed."""
+        if self.process.pidfd < 0 or self.process.control < 0:
+            return False
+        watched = select.poll()
+        watched.register(self.process.pidfd, select.POLLIN)
+        return not watched.poll(0)
+
+    def end(self) -> None:
+        """Waits for a slot whose init was killed: it ends when it has ended what that left. It is of no use any more."""
+        lib.sn_process_close(self.process, _TREE_MS, 0)
+
     def close(self) -> None:
         lib.sn_process_close(self.process, CLOSE_MS, 0)
         if self.group is not None:
@@ -72,7 +88,7 @@ class Slot:
 
     def __del__(self) -> None:
         """Of one that a Ctrl-C kept from being given back."""
-        if self._pid == os.getpid():
+        if self._pid == os.getpid() and not self.lent:
             self.engine.drop(self)
 
 

@@ -1,4 +1,4 @@
-"""``python -m sandbox_native.bench``: measures here and prints a table; writes JSON or a page if asked, compares with an earlier run."""
+"""``python -m sandbox_native.bench``: measures, prints a table; writes JSON or a page if asked, compares with an earlier run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ _NO_MATPLOTLIB = "--html draws with matplotlib, which is not installed (pip inst
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m sandbox_native.bench", description=__doc__)
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE too (-: to stdout, without the table)")
-    parser.add_argument("--html", metavar="FILE", help="write a page with the table and plots; needs matplotlib, no network to read it")
+    page = "write a page with the table and plots: needs matplotlib now, nothing later"
+    parser.add_argument("--html", metavar="FILE", help=page)
     parser.add_argument("--compare", metavar="OLD.json", help="tell the change against an earlier run (its --json), as ratios")
-    parser.add_argument("--from", metavar="FILE", dest="given", help="measure nothing, take the figures of an earlier run's --json")
+    given = "measure nothing: the figures are those of an earlier --json"
+    parser.add_argument("--from", metavar="FILE", dest="given", help=given)
     quick = "rougher figures in about a minute on 2 cores (without it: some ten minutes)"
     parser.add_argument("--quick", action="store_true", help=quick)
     options = parser.parse_args(arguments)

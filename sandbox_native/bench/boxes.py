@@ -122,7 +122,7 @@ def _parent(pid: int) -> int:
 
 def _held() -> set[int]:
     """The processes that this one holds a pidfd of."""
-    found = set()
+    found: set[int] = set()
     for number in os.listdir("/proc/self/fdinfo"):
         try:
             with open(f"/proc/self/fdinfo/{number}", encoding="ascii") as file:

@@ -1,10 +1,9 @@
 """The system calls of one launch, by who makes them: ``python -m sandbox_native.bench.calls [--record FILE]``.
 
-A count that does not depend on how busy the machine is, so that a test can keep watch over it (tests/test_launch_cost.py). strace runs a
-host that makes some runs of the smallest program in boxes that wait for them; the calls between two marks are the host's for one run, a
-process that is cloned with a pid namespace is an init, who clones it is its slot, who executes the program is its guest. Instructions
-cannot be counted likewise: valgrind follows no process into namespaces of its own, and hardware counters are missing in most virtual
-machines. Needs root: init lets nobody else look.
+A count that does not depend on how busy the machine is, so that a test can keep watch over it (tests/test_launch_cost.py). strace
+runs a host that makes some runs of the smallest program in boxes that wait for them. The calls between two marks are the host's
+for one run; a process that is cloned with a pid namespace is an init, who clones it is its slot, who executes the program is its
+guest. Needs root: init lets nobody else look.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ def _mark(path: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox_native.bench.calls", description=__doc__)
-    parser.add_argument("--record", metavar="FILE", help="write the counts to FILE (bench/record.json, on purpose and with a reason)")
+    parser.add_argument("--record", metavar="FILE", help="write the counts to FILE (bench/record.json), on purpose")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:

@@ -13,7 +13,7 @@ _NOISE = 0.05  # of a ratio; what is nearer to 1 is called the same
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One contender in one scenario, then and now. `median` and `p99` are now to then; `to_bare` is the ratio to bare, then and now,
+    """One contender in one scenario, then and now. `median` and `p99` are now to then; `to_bare` is that of the ratios to bare,
     which says more when the machine was not as busy or is another one."""
 
     row: Row

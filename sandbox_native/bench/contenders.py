@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 from sandbox_native import Limits, Policy, Sandbox
@@ -44,7 +45,7 @@ class Contenders:
             LIGHT: parked(self.light, inside),
         }
         if others:
-            found.update({tool.name: Entry(run=lambda prefix=tool.prefix: bare([*prefix, *command])) for tool in self.tools})
+            found.update({tool.name: Entry(run=partial(bare, [*tool.prefix, *command])) for tool in self.tools})
         return found
 
     def plain(self, argv: Sequence[str]) -> dict[str, Action]:

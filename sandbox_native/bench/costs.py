@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 from sandbox_native import Limits, Policy, Sandbox, Writes
@@ -75,9 +76,9 @@ def measure_commits(*, rounds: int) -> list[Row]:
             command = ("/bin/sh", "-c", _SCRIPT, "sh", str(count))
             direct, kept = stack.enter_context(_workspace()), stack.enter_context(_workspace())
             entries: dict[str, Action | Entry] = {
-                STRICT: Entry(run=lambda command=command: boxed(strict, command)),
-                "direct": Entry(run=_shown(strict, command, direct), before=lambda folder=direct: _empty(folder)),
-                "commit": Entry(run=_shown(commit, command, kept), before=lambda folder=kept: _empty(folder)),
+                STRICT: Entry(run=partial(boxed, strict, command)),
+                "direct": Entry(run=_shown(strict, command, direct), before=partial(_empty, direct)),
+                "commit": Entry(run=_shown(commit, command, kept), before=partial(_empty, kept)),
             }
             taken += rows(f"{WRITES}, {count} file{'' if count == 1 else 's'}", take_turns(entries, rounds=rounds), base=STRICT)
             if len(os.listdir(kept)) != count:

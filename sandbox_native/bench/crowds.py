@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import time
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -61,9 +62,9 @@ def measure_batch(*, count: int, repeats: int) -> list[Row]:
 # ---- an event loop
 
 
-async def _bare() -> None:
-    quiet = {"stdin": asyncio.subprocess.DEVNULL, "stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
-    process = await asyncio.create_subprocess_exec(*_TRUE, **quiet)
+async def start_bare() -> None:
+    """One run as asyncio has it."""
+    process = await asyncio.create_subprocess_exec(*_TRUE, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
     await process.communicate()
     if process.returncode != 0:
         raise RuntimeError(f"{_TRUE[0]} ended with {process.returncode}")
@@ -76,7 +77,7 @@ async def _ticking(late: list[float]) -> None:
         late.append(max(0.0, time.perf_counter() - due))
 
 
-async def _load(start: Callable[[], Awaitable[object]], count: int) -> tuple[list[float], float]:
+async def load_of(start: Callable[[], Awaitable[object]], count: int) -> tuple[list[float], float]:
     """How late each tick was, and the seconds that all runs took."""
     late: list[float] = []
     ticker = asyncio.create_task(_ticking(late))
@@ -92,11 +93,11 @@ def _in_a_loop(count: int) -> tuple[dict[str, list[float]], dict[str, float]]:
     """Of one load each: the ticks, and runs a second."""
 
     async def boxed(sandbox: Sandbox) -> tuple[list[float], float]:
-        return await _load(lambda: sandbox.run_async(_TRUE), count)
+        return await load_of(lambda: sandbox.run_async(_TRUE), count)
 
     with Sandbox(Policy.strict(), _LIMITS) as sandbox:
         sandbox.run(_TRUE)
-        plain, plain_seconds = asyncio.run(_load(_bare, count))
+        plain, plain_seconds = asyncio.run(load_of(start_bare, count))
         ours, seconds = asyncio.run(boxed(sandbox))
     return {BARE: plain, "strict": ours}, {BARE: count / plain_seconds, "strict": count / seconds}
 
@@ -112,7 +113,8 @@ def measure_loop(*, count: int, repeats: int) -> tuple[list[Row], list[str]]:
         for name in ticks:
             late.setdefault(name, []).extend(ticks[name])
             rates.setdefault(name, []).append(speed[name])
-    notes = [f"in an event loop: {count} starts at once, a tick every {_TICK_SECONDS * 1000:g} ms, the ratio of lateness is p99 to p99"]
+    told = f"{count} starts at once, a tick every {_TICK_SECONDS * 1000:g} ms, the ratio of lateness is p99 to p99"
+    notes = [f"in an event loop: {told}"]
     return [*_ticks(late), *rows(STARTS, rates, unit="runs/s")], notes
 
 

@@ -41,7 +41,8 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         missing = bare_counts.get(row.scenario, row.count) - row.count
         if missing and row.scenario.startswith("launch "):
-            notes.append(f"{row.scenario}, {row.contender}: {missing} of {row.count + missing} runs left out, the box was not as it says")
+            runs = f"{missing} of {row.count + missing} runs left out"
+            notes.append(f"{row.scenario}, {row.contender}: {runs}, since the box was not what the row says")
     return notes
 
 

@@ -1,7 +1,7 @@
 """Other tools that confine a program, where they are installed and may run: how each is called here, and what it leaves open.
 
-Each is called as its own manual says for the nearest to our box, through `subprocess.run`, as a user would. The notes are about that
-call, not about all that the tool can do.
+Each is called as its own manual says for the nearest to our box, through `subprocess.run`, as a user would. The notes are about
+that call, not about all that the tool can do.
 """
 
 from __future__ import annotations
@@ -16,6 +16,22 @@ from typing import Final
 
 _SHOWN: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc")
 _SECONDS: Final = 20.0  # for a tool that waits for a daemon which is not there
+_BWRAP: Final = (
+    "limits on memory, CPU, processes or time; a filter of system calls (--seccomp takes a compiled one); Landlock; "
+    "figures of the run"
+)
+_NSJAIL: Final = (
+    "a control group unless it is asked for (--use_cgroupv2, --cgroup_mem_max); a filter of system calls unless one is written "
+    "(Kafel); Landlock; limits finer than whole seconds; figures of the run"
+)
+_ISOLATE: Final = (
+    "a box and a directory of its own to each run (--init makes them once, which is not timed); a filter of system calls; "
+    "Landlock; a limit on memory without --cg; a user namespace"
+)
+_DOCKER: Final = (
+    "a guest that is not the container's root, with fourteen capabilities; a user namespace unless the daemon remaps; limits "
+    "unless they are given; the host's own programs (the image has its own)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +82,7 @@ def _bubblewrap(paths: Sequence[str]) -> Tool:
     prefix = ["bwrap", "--unshare-all", "--die-with-parent", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
     for path in paths:
         prefix += ["--ro-bind", path, path]
-    lacks = "no limit on memory, CPU, processes or time, no filter of system calls (--seccomp takes a compiled one), no Landlock"
-    return Tool(name="bwrap", prefix=prefix, lacks=f"{lacks}, no figures of the run")
+    return Tool(name="bwrap", prefix=prefix, lacks=_BWRAP)
 
 
 def _nsjail(paths: Sequence[str]) -> Tool:
@@ -75,16 +90,14 @@ def _nsjail(paths: Sequence[str]) -> Tool:
     prefix += ["--time_limit", "60", "--rlimit_as", "max"]
     for path in paths:
         prefix += ["--bindmount_ro", path]
-    lacks = "no control group unless asked for (--use_cgroupv2, --cgroup_mem_max), no filter of system calls unless written (Kafel)"
-    return Tool(name="nsjail", prefix=[*prefix, "--"], lacks=f"{lacks}, no Landlock, time in whole seconds, no figures of the run")
+    return Tool(name="nsjail", prefix=[*prefix, "--"], lacks=_NSJAIL)
 
 
 def _isolate(paths: Sequence[str]) -> Tool:
     prefix = ["isolate", "--box-id=0", "--silent", "--processes=512", "--wall-time=60"]
     own = {"/bin", "/usr", "/lib", "/lib64"}  # that it shows by itself
     prefix += [f"--dir={path}" for path in paths if path not in own]
-    lacks = "the box and its directory are made once and kept from run to run (--init, not timed), no filter of system calls, no Landlock"
-    return Tool(name="isolate", prefix=[*prefix, "--run", "--"], lacks=f"{lacks}, memory is limited with --cg only, no user namespace")
+    return Tool(name="isolate", prefix=[*prefix, "--run", "--"], lacks=_ISOLATE)
 
 
 def docker() -> tuple[Tool | None, str]:
@@ -93,7 +106,8 @@ def docker() -> tuple[Tool | None, str]:
     if program is None:
         return None, "not installed"
     try:
-        listed = subprocess.run([program, "image", "ls", "--quiet"], capture_output=True, text=True, timeout=_SECONDS, check=False)
+        command = [program, "image", "ls", "--quiet"]
+        listed = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return None, "its daemon does not answer"
     images = listed.stdout.split()
@@ -101,6 +115,5 @@ def docker() -> tuple[Tool | None, str]:
         return None, "no daemon answers"
     if not images:
         return None, "no image is here (docker pull debian:stable-slim)"
-    lacks = "the guest is root of the container with fourteen capabilities, no user namespace unless the daemon remaps, no limits unless given"
     prefix = [program, "run", "--rm", "--network", "none", images[0]]
-    return Tool(name="docker", prefix=prefix, lacks=f"{lacks}, the image's files are not the host's"), ""
+    return Tool(name="docker", prefix=prefix, lacks=_DOCKER), ""

@@ -1,4 +1,4 @@
-"""``--html FILE``: one page with the table, a latency plot for each scenario and the scaling over threads; readable without a network."""
+"""``--html FILE``: one page with the table, a latency plot for each scenario and the scaling over threads; no network needed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,19 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 62em; margin: 2em auto; 
 table { border-collapse: collapse; margin: .5em 0 1em; width: 100% }
 th, td { padding: .15em .6em; text-align: right; border-bottom: 1px solid #ddd; font-variant-numeric: tabular-nums }
 th:first-child, td:first-child, td.goal, th.goal { text-align: left }
-.reached { color: #17692d } .MISSED { color: #b3261e; font-weight: 600 } h2 { margin-top: 2em } svg { max-width: 100%; height: auto }
+.reached { color: #17692d }
+.MISSED { color: #b3261e; font-weight: 600 }
+h2 { margin-top: 2em }
+svg { max-width: 100%; height: auto }
 """
-_HEAD: Final = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>sandbox_native: bench</title>\n<style>{}</style>\n</head>\n<body>'
+_HEAD: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>sandbox_native: bench</title>
+<style>{}</style>
+</head>
+<body>"""
 
 
 def page(rows: Sequence[Row], notes: Sequence[str], where: dict[str, Any], old: Sequence[Row] = ()) -> str:

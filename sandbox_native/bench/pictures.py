@@ -1,4 +1,4 @@
-"""The bench's rows as inline SVG, by matplotlib (extra `bench`): a latency plot for each scenario, and the scaling over threads."""
+"""The bench's rows as inline SVG, by matplotlib (extra `bench`): a latency plot for each scenario, the scaling over threads."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIZE: Final = (7.2, 3.2)
-_LOOK: Final = {"svg.fonttype": "path", "svg.hashsalt": "sandbox-native", "font.size": 9, "axes.grid": True, "grid.alpha": 0.3}
+_LOOK: Final[dict[Any, Any]] = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "sandbox-native",
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+}
 
 
 def latency(rows: Sequence[Row]) -> str:
-    """The share of runs that were done within a time, for each contender of one scenario: further left is faster, steeper is steadier."""
+    """The share of runs that were done within a time, for each contender of one scenario."""
     figure, axes = _drawing()
     for one in rows:
         if one.curve:

@@ -1,7 +1,7 @@
-"""Where the time of one launch goes: ``python -m sandbox_native.bench.steps [--runs N] [--parked]``, as a table for bench/README.md.
+"""Where the time of one launch goes: ``python -m sandbox_native.bench.steps [--runs N] [--parked]``: bench/README.md's table.
 
-The kernel's own tracer (tracefs) notes every system call of host, slot, init and guest, which costs a fraction of what strace does. Runs
-the smallest program, strict, in boxes that do not wait for it (or do: --parked). Needs root and tracefs.
+The kernel's own tracer (tracefs) notes every system call of host, slot, init and guest, which costs a fraction of what strace
+does. Runs the smallest program, strict, in boxes that do not wait for it (or do: --parked). Needs root and tracefs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from sandbox_native.bench.tiny import write_tiny
 
 _INSIDE: Final = "/mnt/bench"
 _EVENTS: Final = ("raw_syscalls/sys_enter", "raw_syscalls/sys_exit", "sched/sched_process_fork", "sched/sched_process_exit")
-_BUFFER_KIB: Final = 32 << 10  # for each core
+_SETTINGS: Final = {"buffer_size_kb": 32 << 10, "trace_clock": "mono", "options/event-fork": 1}  # the buffer: of each core
 _PAUSE_SECONDS: Final = 0.01
 
 
 @contextmanager
 def _tracer() -> Iterator[Path]:
-    """A tracer of this process and of what it forks, on from the start; the directory of its files. In a mount namespace of our own."""
+    """A tracer of this process and of what it forks: the directory of its files, in a mount namespace of our own."""
     own_mounts()
     with tempfile.TemporaryDirectory(prefix="sandbox-native-bench-") as folder:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -43,7 +43,7 @@ def _tracer() -> Iterator[Path]:
         tracer = Path(folder, "instances", f"sandbox-native-{os.getpid()}")
         tracer.mkdir()
         try:
-            for name, value in (("buffer_size_kb", _BUFFER_KIB), ("trace_clock", "mono"), ("options/event-fork", 1), ("set_event_pid", os.getpid())):
+            for name, value in {**_SETTINGS, "set_event_pid": os.getpid()}.items():
                 (tracer / name).write_text(str(value))
             for event in _EVENTS:
                 (tracer / "events" / event / "enable").write_text("1")
@@ -92,6 +92,7 @@ def trace(runs: int, waits: bool) -> tuple[float, Shares, Shares]:
         with _tracer() as tracer:
             with _entry(waits, folder) as entry:
                 windows = _windows(entry, runs)
+            (tracer / "tracing_on").write_text("0")  # or reading what was traced is traced, without an end
             with (tracer / "trace").open(encoding="utf-8", errors="replace") as file:
                 found = timeline.events(file)
     numbers = syscalls()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from sandbox_native import Limits, Policy, Sandbox
 from sandbox_native.bench.boxes import boxed
@@ -46,9 +47,9 @@ def measure_threads(*, seconds: float, repeats: int) -> list[Row]:
     for count in COUNTS:
         with Sandbox(Policy.strict(), limits) as strict, Sandbox(Policy.light(), limits) as light:
             actions: dict[str, Action] = {
-                BARE: lambda: bare(_TRUE),
-                "strict fresh": lambda box=strict: boxed(box, _TRUE),
-                "light fresh": lambda box=light: boxed(box, _TRUE),
+                BARE: partial(bare, _TRUE),
+                "strict fresh": partial(boxed, strict, _TRUE),
+                "light fresh": partial(boxed, light, _TRUE),
             }
             for action in actions.values():
                 rate(action, count, seconds / 4)  # opens the slots

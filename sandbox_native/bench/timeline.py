@@ -1,7 +1,8 @@
 """What the kernel's tracer wrote of one launch, lowered to steps: who did what, and for how long the run waited for it. Pure.
 
-A launch is a chain (host, slot, init, guest, init, host), and nearly always one of them works while the others wait. So each moment is
-given to one step: to what the foremost that does not wait is doing. What is left are wake-ups: nobody of ours runs, somebody is about to.
+A launch is a chain (host, slot, init, guest, init, host), and nearly always one of them works while the others wait. So each
+moment is given to one step: to what the foremost that does not wait is doing. What is left are wake-ups: nobody of ours runs,
+somebody is about to.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 ROLES: Final = ("host", "slot", "init", "guest")  # the foremost last
@@ -54,7 +56,7 @@ def events(text: Iterable[str]) -> list[Event]:
 
 
 def roles(found: Sequence[Event], host: int, execve: int, begin: float, end: float) -> dict[int, str]:
-    """Who is who in a run between two moments: who executes a program then is the guest, its parent init, and that one's the slot."""
+    """Who is who in a run between two moments: the guest is who executes a program then, init its parent, the slot that one's."""
     parents = {one.number: one.pid for one in found if one.kind == "forked"}
     for one in found:
         if one.kind == "enter" and one.number == execve and begin <= one.seconds <= end and one.pid != host:
@@ -63,27 +65,28 @@ def roles(found: Sequence[Event], host: int, execve: int, begin: float, end: flo
     raise ValueError("the trace has no guest between these moments: events were lost, or the run was not traced")
 
 
-def spans(found: Sequence[Event], known: Mapping[int, str], names: Mapping[int, str], begin: float, end: float) -> list[Span]:
+def spans(
+    found: Sequence[Event], known: Mapping[int, str], names: Mapping[int, str], begin: float, end: float
+) -> list[Span]:
     """What each did between two moments, waits left out."""
     taken: list[Span] = []
-    since: dict[int, tuple[float, int | None]] = {}  # from when on, and in which call
-    for pid, role in known.items():
-        if role == "host":
-            since[pid] = (begin, None)
+    since: dict[int, tuple[float, int | None]] = {}  # from when on, and in which call; who is not in it waits
     for one in found:
-        role = known.get(one.pid)
-        if one.kind == "forked" and one.number in known and begin <= one.seconds <= end:
-            since[one.number] = (one.seconds, None)
-        if role is None or one.kind == "forked" or one.pid not in since:
+        if one.kind == "forked":
+            if one.number in known:
+                since[one.number] = (one.seconds, None)
             continue
-        start, number = since[one.pid]
-        if one.seconds >= begin and start < end:
+        if one.pid not in known:
+            continue
+        if one.pid in since:
+            start, number = since[one.pid]
             call = "" if number is None else names.get(number, str(number))
-            _add(taken, Span(max(start, begin), min(one.seconds, end), role, call))
+            waits = start < begin and known[one.pid] != "host"  # for the run
+            if not waits:
+                _add(taken, Span(max(start, begin), min(one.seconds, end), known[one.pid], call))
         since[one.pid] = (one.seconds, one.number if one.kind == "enter" else None)
         if one.kind == "ended":
             del since[one.pid]
-    taken += [Span(start, end, "host", "") for pid, (start, number) in since.items() if known[pid] == "host" and number is None and start < end]
     return taken
 
 
@@ -98,7 +101,7 @@ def shares(taken: Sequence[Span], begin: float, end: float) -> dict[tuple[str, s
     reported = max(reports, default=end)
     edges = sorted({begin, end, reported, *(span.begin for span in taken), *(span.end for span in taken)})
     found: dict[tuple[str, str], float] = {}
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         here = [span for span in taken if span.begin <= low and high <= span.end]
         if low >= reported:  # the slot makes its next box: nobody waits for that
             here = [span for span in here if span.role == "host"]

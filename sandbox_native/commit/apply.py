@@ -14,13 +14,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from sandbox_native.commit import copying
-from sandbox_native.commit.place import RESERVED, Staging
+from sandbox_native.commit.forbidden import Forbidden
+from sandbox_native.commit.handles import open_up
+from sandbox_native.commit.node import SET_ID
+from sandbox_native.commit.place import Staging
 from sandbox_native.commit.steps import Down, Dress, Drop, Put, Step, Up
 from sandbox_native.descent import DIRECTORY, Descent
-from sandbox_native.mandatory import NAMES
-
-_GIT: Final = ".git/"
-_LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _IN_THE_WAY: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.EEXIST})
 _NOT_ALLOWED: Final = frozenset(
@@ -31,22 +30,18 @@ _NOT_ALLOWED: Final = frozenset(
 )
 
 
-def apply(steps: Iterable[Step], target: int, staging: Staging, *, durable: bool) -> list[tuple[str, str]]:
-    """The steps that were passed over, as (path, why). `durable`: on return each of the others is on disk."""
+def apply(
+    steps: Iterable[Step], target: int, staging: Staging, *, durable: bool, forbidden: Forbidden | None = None
+) -> list[tuple[str, str]]:
+    """The steps that were passed over, as (path, why). `durable`: on return each of the others is on disk. `forbidden`: what a
+    journal that was found may not change."""
     with Descent(target) as place:
-        return _Walk(place, staging, durable).go(steps)
-
-
-def denied(path: str) -> bool:
-    """A journal is a file like others: whoever wrote it, no step of it touches one of these names."""
-    if any(part.startswith(RESERVED) for part in path.split("/")):
-        return True
-    return any(f"{path}/".startswith(f"{name}/") or (name.startswith(_GIT) and f"/{name}/" in f"/{path}/") for name in NAMES)
+        return _Walk(place, staging, durable, forbidden).go(steps)
 
 
 class _Walk:
-    def __init__(self, place: Descent, staging: Staging, durable: bool) -> None:
-        self._place, self._staging, self._durable = place, staging, durable
+    def __init__(self, place: Descent, staging: Staging, durable: bool, forbidden: Forbidden | None) -> None:
+        self._place, self._staging, self._durable, self._forbidden = place, staging, durable, forbidden
         self._touched = [False]  # for each level: whether the directory has to be written to disk
         self._astray = 0  # levels of directories that are not there any more
         self._passed_over: list[tuple[str, str]] = []
@@ -85,16 +80,30 @@ class _Walk:
             self._place.up()
             self._touched.pop()
         elif isinstance(step, Down):
-            _open_up(step.name, self._place.fd)
+            open_up(step.name, self._place.fd)
             self._place.down(step.name)
             self._touched.append(False)
-        elif denied(self._place.path(step.name)):
-            self._pass_over(step, "a protected name")
+        elif why := self._why(step):
+            self._pass_over(step, why)
         elif isinstance(step, Dress):
             self._dress(step)
         else:
             self._touched[-1] = True
             self._put(step) if isinstance(step, Put) else self._drop(step.name, str(step.slot))
+
+    def _why(self, step: Put | Drop | Dress) -> str:
+        if self._forbidden is None:
+            return ""
+        path = self._place.path(step.name)
+        if (why := self._forbidden.why(path)) or isinstance(step, Dress):
+            return why
+        slot, new = str(step.slot), self._staging.new
+        waits = _exists(slot, new) if isinstance(step, Put) else not _exists(slot, self._staging.old)
+        if not waits:
+            return ""  # it was taken
+        if why := self._forbidden.why_gone(path, self._place.fd):
+            return why
+        return self._forbidden.why_staged(slot, new, path) if isinstance(step, Put) else ""
 
     def _write_out(self) -> None:
         if self._durable and self._touched[-1]:
@@ -124,15 +133,17 @@ class _Walk:
         return slot
 
     def _move_aside(self, name: str, slot: str) -> None:
-        _open_up(name, self._place.fd)  # a directory is moved by who may write to it
+        open_up(name, self._place.fd)  # a directory is moved by who may write to it
         os.rename(name, slot, src_dir_fd=self._place.fd, dst_dir_fd=self._staging.old)
 
     def _dress(self, step: Dress) -> None:
-        _open_up(step.name, self._place.fd)
+        open_up(step.name, self._place.fd)
         fd = os.open(step.name, DIRECTORY, dir_fd=self._place.fd)
         try:
             copying.set_attributes(fd, step.attributes)
-            os.fchmod(fd, step.mode)
+            # Set-id bits are the host's own, or come from the directory above as they do for everybody.
+            bits = os.fstat(fd).st_mode & SET_ID | os.fstat(self._place.fd).st_mode & stat.S_ISGID
+            os.fchmod(fd, step.mode & (0o1777 | bits))
             os.utime(fd, ns=(step.mtime_ns, step.mtime_ns))
         finally:
             os.close(fd)
@@ -144,16 +155,3 @@ def _exists(name: str, directory: int) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _open_up(name: str, directory: int) -> None:
-    """A directory of the caller's own that the caller may not change: for the time of the commit."""
-    status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    mode = stat.S_IMODE(status.st_mode)
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and mode & stat.S_IRWXU != stat.S_IRWXU:
-        fd = os.open(name, _LOOK, dir_fd=directory)
-        try:
-            if stat.S_ISDIR(os.fstat(fd).st_mode):
-                os.chmod(f"/proc/self/fd/{fd}", mode | stat.S_IRWXU)
-        finally:
-            os.close(fd)

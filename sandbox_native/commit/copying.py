@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from sandbox_native.commit import marks
+from sandbox_native.commit.handles import held, path
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,10 +65,13 @@ def adopt(name: str, source: int, new: str, into: int, owner: tuple[int, int], d
 
 def copy_link(text: str, status: os.stat_result, new: str, into: int, owner: tuple[int, int]) -> None:
     os.symlink(text, new, dir_fd=into)
-    made = os.stat(new, dir_fd=into, follow_symlinks=False)
-    if (made.st_uid, made.st_gid) != owner:
-        os.chown(new, *owner, dir_fd=into, follow_symlinks=False)
-    os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=into, follow_symlinks=False)
+    with held(new, into) as fd:
+        made = os.fstat(fd)
+        if not stat.S_ISLNK(made.st_mode):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), new)
+        if (made.st_uid, made.st_gid) != owner:
+            os.chown(path(fd), *owner)
+        os.utime(path(fd), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def give(fd: int, owner: tuple[int, int]) -> None:

@@ -9,6 +9,7 @@ import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from sandbox_native.commit import durable, journal, place
@@ -22,6 +23,8 @@ from sandbox_native.commit.tree import read
 from sandbox_native.errors import SetupError
 
 _SPACE: Final = "make room on its file system and commit again"
+_LEASE: Final = "another process has a lease on a file there that has to be read (/proc/locks): end it and commit again"
+_REMEDIES: Final = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EWOULDBLOCK: _LEASE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,7 @@ class Overlay:
         """
         try:
             with place.locked(self.target) as root:
-                settle(root)
+                settle(root, partial(self.protected, root))
                 tree = self._tree(root)
                 if tree.live:
                     self._commit(root, tree, into)
@@ -89,5 +92,4 @@ class Overlay:
 def _failed(error: OSError, host: str) -> SetupError:
     if isinstance(error, SetupError):
         return error
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return SetupError("commit", error.errno or 0, host, _SPACE if full else "")
+    return SetupError("commit", error.errno or 0, host, _REMEDIES.get(error.errno or 0, ""))

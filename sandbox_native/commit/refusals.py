@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sandbox_native.commit import marks
-from sandbox_native.commit.lookalikes import refuse_lookalikes
+from sandbox_native.commit.lookalikes import plain, refuse_lookalikes
 from sandbox_native.commit.marks import Kind
 from sandbox_native.commit.node import SET_ID, Node
 from sandbox_native.commit.place import RESERVED
@@ -79,7 +79,7 @@ def _count_live(tree: Node) -> None:
 def _refuse_by_itself(node: Node) -> None:
     if node.status is None or not (node.changed or node.beneath):
         return
-    if node.name.startswith(RESERVED):
+    if plain(node.name).startswith(RESERVED):
         node.refuse("a name that is kept for commits")
     elif node.kind is Kind.SPECIAL:
         node.refuse(marks.special(node.status))

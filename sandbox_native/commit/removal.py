@@ -1,11 +1,14 @@
-"""Removes a directory with all that is in it, however deep. Host process; of what nobody else changes."""
+"""Removes a directory with all that is in it, however deep. Host process; by descriptors, since guests may still change it."""
 
 from __future__ import annotations
 
 import os
 import stat
+from typing import Final
 
 from sandbox_native.descent import DIRECTORY, Descent
+
+_WAY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(above: int, name: str) -> None:
@@ -56,11 +59,14 @@ def _enter(place: Descent, name: str) -> bool:
 
 
 def _open(above: int, name: str) -> int:
-    """A directory, made readable for its owner first if need be."""
-    status = os.stat(name, dir_fd=above, follow_symlinks=False)
-    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
-        os.chmod(name, stat.S_IRWXU, dir_fd=above)
-    return os.open(name, DIRECTORY, dir_fd=above)
+    """A directory, made readable for its owner first if need be: the very one that is then opened."""
+    way = os.open(name, _WAY, dir_fd=above)
+    try:
+        if os.fstat(way).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(f"/proc/self/fd/{way}", stat.S_IRWXU)
+        return os.open(".", DIRECTORY, dir_fd=way)
+    finally:
+        os.close(way)
 
 
 def _remove_empty(above: int, name: str) -> None:

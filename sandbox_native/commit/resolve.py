@@ -6,18 +6,28 @@ out of it is said to. A view without a tree is the directory as the host has it.
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from sandbox_native.commit import marks
+from sandbox_native.commit.handles import open_above
 from sandbox_native.commit.marks import Kind
 from sandbox_native.commit.node import Node
 from sandbox_native.commit.tree import MAX_PATH, MAX_POINTER, read_pointer
 
 _MOST_LINKS: Final = 40  # as the kernel's own bound
 _GITFILE: Final = "gitdir:"
+_UNREADABLE: Final = frozenset(
+    {
+        *(errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EISDIR, errno.EINVAL),
+        *(errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG),
+    }
+)
+_T = TypeVar("_T")
 
 Names = tuple[str, ...]
 """A path as its components, from the root on; no component is a link."""
@@ -46,6 +56,14 @@ class Place:
     def on(self, further: Place) -> Place:
         """The way that goes on from here."""
         return Place(further.names, (*self.guests, *further.guests), (*self.hosts, *further.hosts))
+
+
+def _nothing(error: OSError, value: _T) -> _T:
+    """`value` where there is nothing to read, or nothing that anybody with the caller's rights could. Else the error: a file
+    that cannot be opened for a lease on it, or for want of descriptors, says no less than others."""
+    if error.errno in _UNREADABLE:
+        return value
+    raise error
 
 
 class View:
@@ -95,22 +113,31 @@ class View:
         if not names:
             return Entry(Kind.DIRECTORY)
         try:
-            status = os.stat("/".join(names), dir_fd=self._target, follow_symlinks=False)
-        except OSError:
-            return _ABSENT
+            with self._above(names) as above:
+                status = os.stat(names[-1], dir_fd=above, follow_symlinks=False)
+        except OSError as error:
+            return _nothing(error, _ABSENT)
         return Entry(marks.kind_of(status))
+
+    @contextmanager
+    def _above(self, names: Names) -> Iterator[int]:
+        fd = open_above(self._target, names)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     def text(self, names: Names, entry: Entry) -> str:
         """Of a link, or the beginning of a file that names a directory."""
         if entry.node is not None:
             return entry.node.text
-        path = "/".join(names)
         try:
-            if entry.kind is Kind.LINK:
-                return os.readlink(path, dir_fd=self._target)
-            return read_pointer(path, self._target)
-        except OSError:
-            return ""
+            with self._above(names) as above:
+                if entry.kind is Kind.LINK:
+                    return os.readlink(names[-1], dir_fd=above)
+                return read_pointer(names[-1], above)
+        except OSError as error:
+            return _nothing(error, "")
 
     # ---- following ----
 

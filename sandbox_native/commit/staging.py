@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from sandbox_native.commit import copying, marks
+from sandbox_native.commit.handles import Readable, leave, open_above, open_up
 from sandbox_native.commit.marks import Kind
 from sandbox_native.commit.node import Node
 from sandbox_native.commit.steps import Down, Dress, Drop, Put, Step, Up
-from sandbox_native.commit.tree import Readable, open_up
 from sandbox_native.descent import Descent
 
 _NO_LINK: Final = frozenset({errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENAMETOOLONG})
@@ -108,12 +108,16 @@ class _Stager:
         first = self._linked.setdefault(inode, path)
         if first == path:
             return False
+        names = first.split("/")
+        above = open_above(self._into.root, names)
         try:
-            os.link(first, name, src_dir_fd=self._into.root, dst_dir_fd=self._into.fd, follow_symlinks=False)
+            os.link(names[-1], name, src_dir_fd=above, dst_dir_fd=self._into.fd, follow_symlinks=False)
         except OSError as error:
             if error.errno not in _NO_LINK:
                 raise
             return False
+        finally:
+            os.close(above)
         return True
 
     def _owners(self, group: int) -> tuple[int, int]:
@@ -128,8 +132,7 @@ class _Stager:
         return self._go(_Level(node, _busy(node), group, name, slot))
 
     def _go(self, level: _Level) -> _Level:
-        assert level.node.status is not None
-        level.restore = open_up(level.node.name, self._source.fd, level.node.status)
+        level.restore = open_up(level.node.name, self._source.fd)
         self._source.down(level.node.name)
         return level
 
@@ -138,23 +141,22 @@ class _Stager:
         if node.parent is None:
             return
         dress = _dress(node, level.group, marks.attributes(self._source.fd))
-        self._source.up()
-        if level.restore >= 0:
-            os.chmod(node.name, level.restore, dir_fd=self._source.fd)
+        leave(self._source, level.restore)
         if not level.name:
             self._steps += (Up(), dress)
             return
         if not copying.set_attributes(self._into.fd, dress.attributes):
             self._unkept.append(node.path())
+        if not level.slot:
+            os.utime(self._into.fd, ns=(dress.mtime_ns, dress.mtime_ns))
         if self._durable:
             os.fsync(self._into.fd)
-        self._into.up()
         if level.slot:
             # Its mode may forbid to move it: it comes when it is in its place.
+            self._into.up()
             self._steps += (Put(node.name, level.slot), dress)
         else:
-            os.chmod(level.name, dress.mode, dir_fd=self._into.fd)
-            os.utime(level.name, ns=(dress.mtime_ns, dress.mtime_ns), dir_fd=self._into.fd)
+            leave(self._into, dress.mode)
 
 
 def _busy(node: Node) -> list[Node]:

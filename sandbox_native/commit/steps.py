@@ -7,7 +7,8 @@ what is moved aside (Drop, and Put where something of another kind is in the way
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,6 +54,7 @@ class Dress:
 Step = Down | Up | Put | Drop | Dress
 
 _KINDS: Final[Mapping[str, type[Step]]] = {"down": Down, "up": Up, "put": Put, "drop": Drop, "dress": Dress}
+_MOST_SLOTS: Final = 1 << 30
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
 
@@ -69,10 +71,37 @@ def from_json(line: Any) -> Step:
     kind = _KINDS[line[0]]
     values = list(line[1:])
     if kind is Dress:
-        values[-1] = {str(name): base64.b64decode(value) for name, value in values[-1].items()}
+        values[-1] = {_text(name): base64.b64decode(value, validate=True) for name, value in values[-1].items()}
     step = kind(*values)
-    if not isinstance(step, Up) and (not isinstance(step.name, str) or step.name in ("", ".", "..") or "/" in step.name):
+    if not isinstance(step, Up) and (_text(step.name) in ("", ".", "..") or "/" in step.name):
         raise ValueError("a name that is none")
-    if isinstance(step, (Put, Drop)) and not isinstance(step.slot, int):
-        raise ValueError("a slot that is none")
+    if isinstance(step, (Put, Drop)):
+        _number(step.slot, 1, _MOST_SLOTS)
+    if isinstance(step, Dress):
+        _number(step.mode, 0, 0o7777)
+        _number(step.mtime_ns, -(2**63), 2**63 - 1)
+        if not all(name.startswith("user.") and not name.startswith("user.overlay.") for name in step.attributes):
+            raise ValueError("an attribute that is none of a guest's")
     return step
+
+
+def _text(value: Any) -> str:
+    """What the kernel takes for a name."""
+    if not isinstance(value, str) or b"\0" in os.fsencode(value):
+        raise ValueError("no text")
+    return value
+
+
+def _number(value: Any, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError("a number that is none")
+
+
+def in_order(steps: Iterable[Step]) -> bool:
+    """Whether the walk never leaves the directory that it began in, and ends there."""
+    depth = 0
+    for step in steps:
+        depth += isinstance(step, Down) - isinstance(step, Up)
+        if depth < 0:
+            return False
+    return depth == 0

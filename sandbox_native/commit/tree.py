@@ -14,6 +14,7 @@ from typing import Final
 
 from sandbox_native.commit import marks
 from sandbox_native.commit.compare import same_attributes, same_content
+from sandbox_native.commit.handles import Readable, leave, open_up
 from sandbox_native.commit.marks import Kind
 from sandbox_native.commit.node import Lost, Node
 from sandbox_native.descent import Descent
@@ -76,12 +77,7 @@ class _Reader:
             return
         if node.merges:
             self._below.up()
-        self._above.up()
-        self._shut(node, level.restore)
-
-    def _shut(self, node: Node, restore: int) -> None:
-        if restore >= 0:
-            os.chmod(node.name, restore, dir_fd=self._above.fd)
+        leave(self._above, level.restore)
 
     def _remove_the_rest(self, node: Node, kept: set[str]) -> None:
         for name in sorted(os.listdir(self._below.fd)):
@@ -105,14 +101,13 @@ class _Reader:
 
     def _descend(self, node: Node, length: int) -> _Level | None:
         assert node.status is not None
-        restore = open_up(node.name, self._above.fd, node.status)
+        restore = open_up(node.name, self._above.fd)
         self._above.down(node.name)
         if node.merges:
             try:
                 self._below.down(node.name)
             except OSError as error:
-                self._above.up()
-                self._shut(node, restore)
+                leave(self._above, restore)
                 node.refuse(f"the host's directory: {os.strerror(error.errno or 0)}")
                 self._count(node)
                 return None
@@ -254,29 +249,3 @@ def read_pointer(name: str, directory: int) -> str:
         return os.fsdecode(os.read(fd, MAX_POINTER + 1))
     finally:
         os.close(fd)
-
-
-def open_up(name: str, directory: int, status: os.stat_result) -> int:
-    """Makes a directory of the guest's readable for its owner; the mode to give back, or -1."""
-    if status.st_mode & stat.S_IRWXU == stat.S_IRWXU or os.geteuid() == 0:
-        return -1
-    os.chmod(name, stat.S_IMODE(status.st_mode) | stat.S_IRWXU, dir_fd=directory)
-    return stat.S_IMODE(status.st_mode)
-
-
-class Readable:
-    """A file that the guest made unreadable for its owner, who is the host's user, readable for a while."""
-
-    __slots__ = ("_directory", "_mode", "_name")
-
-    def __init__(self, name: str, directory: int, status: os.stat_result) -> None:
-        shut = not status.st_mode & stat.S_IRUSR and stat.S_ISREG(status.st_mode) and os.geteuid() != 0
-        self._name, self._directory, self._mode = name, directory, stat.S_IMODE(status.st_mode) if shut else -1
-
-    def __enter__(self) -> None:
-        if self._mode >= 0:
-            os.chmod(self._name, self._mode | stat.S_IRUSR, dir_fd=self._directory)
-
-    def __exit__(self, *error: object) -> None:
-        if self._mode >= 0:
-            os.chmod(self._name, self._mode, dir_fd=self._directory)

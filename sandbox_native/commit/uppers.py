@@ -12,10 +12,9 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from sandbox_native.commit.place import RESERVED, same_mount
+from sandbox_native.commit.place import RESERVED, require
 from sandbox_native.commit.removal import remove_tree
 from sandbox_native.descent import DIRECTORY
-from sandbox_native.errors import PolicyError
 
 _NAME: Final = f"{RESERVED}upper"
 
@@ -60,9 +59,8 @@ def _make(root: int, path: str, above: int, owner: tuple[int, int]) -> Upper | N
     os.mkdir(name, 0o700, dir_fd=above)
     fd = os.open(name, DIRECTORY, dir_fd=above)
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH)
-        status = os.fstat(fd)
-        if status.st_nlink == 0:
+        if not _lock(fd) or (status := os.fstat(fd)).st_nlink == 0:
+            remove_tree(above, name)
             os.close(fd)
             return None
         if (status.st_uid, status.st_gid) != owner:
@@ -74,16 +72,18 @@ def _make(root: int, path: str, above: int, owner: tuple[int, int]) -> Upper | N
         raise
 
 
+def _lock(fd: int) -> bool:
+    """Without waiting: who sees the directory may hold a lock for as long as it likes."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _beside(root: int, path: str) -> int:
-    reason = "the directory above is on another file system" if not same_mount(root) else ""
-    if not reason:
-        above = os.open("..", DIRECTORY, dir_fd=root)
-        if os.access(".", os.W_OK | os.X_OK, dir_fd=above, effective_ids=True):
-            return above
-        os.close(above)
-        reason = "the directory above may not be written"
-    remedy = f'changes are kept beside {path}: use changes="memory", or a directory beneath one of your own'
-    raise PolicyError(reason, field="Policy.changes", value="disk", remedy=remedy)
+    remedy = f"changes are kept beside {path}: give a directory beneath one of your own, on the same mount"
+    return require(root, path, field="Policy.changes", value="disk", remedy=remedy)
 
 
 def _prefix(root: int) -> str:
