@@ -99,7 +99,7 @@ struct sn_given { /* descriptors that go with a request, kept by the caller; -1:
 	int32_t reserved;
 };
 
-/* Starts a run in the slot: makes channel, pipes and epoll, sends BOX and the request (header, and the body inline or in
+/* Starts a run in the slot: makes channel, pipes and epoll, and sends the request (header, and the body inline or in
  * a memfd). box->flags, stdin_data/stdin_size or stdin_source, out.bound and err.bound are set by the caller before.
  * The request's flags for what is given are set here. grace_ms is added to the request's wall time. Does not wait. On failure all is closed. */
 int sn_box_start(struct sn_box *box, struct sn_process *slot, struct sn_request *request, const uint8_t *body,

@@ -86,8 +86,8 @@ class Policy:
     - `writes`, `changes`: DIRECT, or COMMIT with the changes kept in "memory" or on "disk" beside the root meanwhile.
     - `deletion`: whether files may be removed and renamed. `on_hard_links`: what to do about files in a writable root that
       have names elsewhere too.
-    - `host_sockets`: Unix sockets of the host in what is shown cannot be connected to: "scan" looks for them, "hide" takes
-      every root for one that has some; "show" leaves them in reach.
+    - `host_sockets`: Unix sockets of the host in what is shown cannot be connected to: "scan" looks for them once, "hide" takes
+      every readable root for one that has some, now or later; "show" leaves them in reach.
     - `system`: False leaves the system's programs out. `symlinks`: `(inside, text)` pairs that the root has as well.
 
     Environment: `path` comes first in PATH; `inherit` names what is taken from the host's own, injection into loaders and

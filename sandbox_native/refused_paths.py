@@ -73,6 +73,9 @@ class PathRules:
             return _Why(f"{path} is hidden{_by(rule)}") if self._host(self._on_host(path)) else None
         if error in (errno.ENOENT, errno.ENOTDIR):
             return self._not_there(rule, path, _writes(noted))
+        if error == errno.EBUSY:
+            names = " or ".join(name for name in (noted.path, noted.other) if name)
+            return _Why(f"{names} stays where it is: it, or something in it, is protected or hidden, or a root of its own")
         if error == errno.EROFS:
             return self._read_only(rule, path)
         if error == errno.EACCES and noted.name in _REMOVES and self._policy.deletion is Deletion.DENY:

@@ -81,6 +81,18 @@ def test_without_a_program_the_usage_is_told(words: tuple[str, ...]) -> None:
 # ---- the smallest change ----
 
 
+@pytest.mark.kernel
+def test_what_a_guest_names_commands_no_terminal(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    name = "\x1b]0;owned\x07\nforged  line\x7f\x9b2J\u202e"
+    (tmp_path / name).write_text("")
+    done = explain("--", "python3", "-c", f"open({str(tmp_path / name)!r})")
+    assert "owned" in done.stdout and "readable = [" in done.stdout
+    assert all(line.isprintable() for line in done.stdout.splitlines())
+    assert not any(line.startswith("forged") for line in done.stdout.splitlines())
+    assert toml_of(done.stdout) == {"readable": [str(tmp_path / name)]}
+
+
 def permitted(*allow: str | None) -> list[Denial]:
     return [Denial(kind="path", name="/x", allow=one) for one in allow]
 

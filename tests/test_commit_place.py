@@ -60,7 +60,15 @@ def test_what_a_guest_made_inside_has_no_effect(layers: Layers, name: str) -> No
 @pytest.mark.parametrize(
     "path",
     [
-        *(".git/hooks/evil", ".bashrc", "sub/.git/config", "sub/.bashrc", ".sandbox-native-x", "sub/.Sandbox-native-x", ".GIT/hooks"),
+        *(
+            ".git/hooks/evil",
+            ".bashrc",
+            "sub/.git/config",
+            "sub/.bashrc",
+            ".sandbox-native-x",
+            "sub/.Sandbox-native-x",
+            ".GIT/hooks",
+        ),
         *("Makefile", "lock", "secret/file", "sub/Makefile"),
     ],
 )
@@ -287,7 +295,13 @@ def test_a_lease_on_a_file_that_has_to_be_read_is_an_error(layers: Layers) -> No
 
 
 NAMES = [
-    *(".git::$INDEX_ALLOCATION/hooks/p", ".git\\hooks\\x", ".bashrc::$DATA", "x\\..\\.bashrc", "sub/.git:$I30:$INDEX_ALLOCATION/hooks/p"),
+    *(
+        ".git::$INDEX_ALLOCATION/hooks/p",
+        ".git\\hooks\\x",
+        ".bashrc::$DATA",
+        "x\\..\\.bashrc",
+        "sub/.git:$I30:$INDEX_ALLOCATION/hooks/p",
+    ),
     *("sub/a\\.GIT\\config", ".vscode\\tasks.json", "c:.bashrc"),
 ]
 

@@ -58,10 +58,6 @@ def staging_of(layers: Layers) -> Path:
     return layers.lower.parent / f"{place.NAME}-{layers.lower.stat().st_ino}"
 
 
-def journal(layers: Layers) -> Path:
-    return staging_of(layers) / "journal"
-
-
 @pytest.fixture(params=["few", "many"])
 def layers(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Layers:
     """Both ways of writing things out: one by one, and with their whole file system."""

@@ -160,6 +160,12 @@ def test_no_error_holds_a_secret(secrets: dict[str, str], env: dict[str, str] | 
     assert SECRET.encode() not in pickle.dumps(caught.value)
 
 
+def test_an_error_does_not_hold_a_secret_in_its_context_either() -> None:
+    with pytest.raises(PolicyError, match="UTF-8") as caught:
+        Encoder().body(["p"], secrets={"TOKEN": "\ud800" + SECRET})
+    assert caught.value.__context__ is caught.value.__cause__ is None
+
+
 def test_a_secret_is_in_the_body_and_in_nothing_that_is_shown_or_kept() -> None:
     encoder = Encoder()
     body = encoder.body(["p"], {"A": "1"}, secrets={"TOKEN": SECRET}, files={"f": b"data"})

@@ -111,6 +111,15 @@ def test_a_step_that_was_not_taken_is_not_held(bit: str, name: str) -> None:
     assert layers(ALL & ~getattr(lib, f"SN_HELD_{bit}"), brought=BROUGHT, policy=EVERYTHING)[name].held is False
 
 
+def test_what_is_masked_elsewhere_is_none_of_procs() -> None:
+    ground = receipts()._ground
+    masks = tuple(Op(lib.SN_OP_MASK, path) for path in ("/proc/keys", "/proc/modules", "/workspace/secret"))
+    told = Receipts(replace(ground, plan=replace(ground.plan, box=masks)))
+    held = ALL & ~lib.SN_HELD_PROC_SUBSET
+    found = told.of(ReportData(kind=Kind.ENDED, held=held, rlimits_kept=0), Limits()).layers
+    assert next(one for one in found if one.name == "proc").detail == "2 host-wide names masked"
+
+
 def test_without_namespaces_the_receipt_says_what_takes_their_place() -> None:
     held = lib.SN_HELD_LANDLOCK | lib.SN_HELD_SUBREAPER | lib.SN_HELD_SECCOMP | lib.SN_HELD_NO_NEW_PRIVS
     found = layers(held, Rung.LANDLOCK, policy=EVERYTHING)

@@ -56,6 +56,7 @@ def judged(call: Noted, policy: Policy = POLICY) -> tuple[str, str | None] | Non
 NOT_IN_VIEW = "exists on the host, not in the view"
 WRITES = O_WRONLY | O_CREAT
 CASES = [
+    (noted(errno.EBUSY, "/srv/out/.git", "rename", other="/srv/out/x"), "/srv/out/.git or /srv/out/x stays where", None),
     (noted(errno.ENOENT, "/etc/shadow"), f"/etc/shadow {NOT_IN_VIEW}", 'readable=["/etc/shadow"]'),
     (noted(errno.ENOENT, "/root/.bashrc"), f"/root/.bashrc {NOT_IN_VIEW}", 'readable=["/root/.bashrc"]'),
     (noted(errno.ENOENT, "/tmp/in.json", "statx"), "(/tmp is the box's own)", 'readable=["/tmp/in.json"]'),

@@ -18,7 +18,7 @@ from sandbox_native._native import lib
 from sandbox_native.seccomp import AUDIT_ARCH_AARCH64, AUDIT_ARCH_X86_64, RET_ALLOW, RET_KILL_PROCESS, RET_USER_NOTIF
 
 I386, ARM = 0x40000003, 0x40000028
-EPERM, EINVAL, ENOSYS, EPROTO, ESOCKT, EAF = (0x50000 | number for number in (1, 22, 38, 93, 94, 97))
+EPERM, EINVAL, ENOTTY, ENOSYS, EPROTO, ESOCKT, EAF = (0x50000 | number for number in (1, 22, 25, 38, 93, 94, 97))
 IGNORED = 0x50000
 X32 = 0x40000000
 
@@ -78,7 +78,7 @@ READS_OR_CLONES = (
 
 def asked(request: int) -> int:
     if request >> 8 & 0xFF in (*b"fvX", 0x94, 0xF5) and request not in READS_OR_CLONES:
-        return RET_ERRNO | errno.ENOTTY
+        return ENOTTY
     return unless(request in (0x5412, 0x541C))
 
 

@@ -23,7 +23,7 @@ NUMBERS = bpf.built_numbers()
 NATIVE = lib.sn_audit_arch()
 FILTER = seccomp.filter_bytes(NUMBERS, NATIVE)
 ALL = 0xFFFFFFFFFFFFFFFF
-EPERM, EBADF, EFAULT, EINVAL, ENOSYS, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EAFNOSUPPORT = 1, 9, 14, 22, 38, 93, 94, 97
+EPERM, EBADF, EFAULT, EINVAL, ENOTTY, ENOSYS, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EAFNOSUPPORT = 1, 9, 14, 22, 25, 38, 93, 94, 97
 WORKS = 0
 CORE, NOFILE = 4, 7  # RLIMIT_
 TIOCSTI, TIOCLINUX, TIOCGWINSZ = 0x5412, 0x541C, 0x5413
@@ -55,6 +55,15 @@ ANSWERS = [
     ("ioctl", (-1 & ALL, TIOCSTI | 1 << 32, 0), EPERM),
     ("ioctl", (-1 & ALL, TIOCLINUX | ALL << 32 & ALL, 0), EPERM),
     ("ioctl", (-1 & ALL, TIOCGWINSZ, 0), EBADF),
+    ("ioctl", (-1 & ALL, 0x40086602, 0), ENOTTY),  # FS_IOC_SETFLAGS
+    ("ioctl", (-1 & ALL, 0x40046602 | 1 << 32, 0), ENOTTY),
+    ("ioctl", (-1 & ALL, 0x40087602, 0), ENOTTY),  # FS_IOC_SETVERSION
+    ("ioctl", (-1 & ALL, 0x401C5820, 0), ENOTTY),  # FS_IOC_FSSETXATTR
+    ("ioctl", (-1 & ALL, 0x80086601, 0), EBADF),  # FS_IOC_GETFLAGS
+    ("ioctl", (-1 & ALL, 0x40049409, 0), EBADF),  # FICLONE
+    ("fcntl", (-1 & ALL, 1024, 0), EINVAL),  # F_SETLEASE
+    ("fcntl", (-1 & ALL, 1026 | 1 << 32, 0), EINVAL),  # F_NOTIFY
+    ("fcntl", (-1 & ALL, 3, 0), EBADF),
     ("socket", (16, 3, 0), EAFNOSUPPORT),  # AF_NETLINK
     ("socket", (17 | 1 << 32, 3, 0), EAFNOSUPPORT),  # AF_PACKET
     ("socket", (2, 3, 1), EPERM),  # SOCK_RAW, ICMP

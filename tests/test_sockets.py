@@ -88,7 +88,7 @@ def test_no_fifo_of_the_host_can_be_written_in_a_readable_root(tmp_path: Path) -
     (tmp_path / "fifo").chmod(0o666)
     reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
     try:
-        with Sandbox(Policy.strict(readable=[(tmp_path, "/mnt/r")])) as sandbox:
+        with Sandbox(Policy.light(readable=[(tmp_path, "/mnt/r")])) as sandbox:  # without Landlock, which refuses it too
             script = "import os; os.write(os.open('/mnt/r/fifo', os.O_WRONLY | os.O_NONBLOCK), b'guest')"
             assert b"No such device or address" in sandbox.run([PYTHON, "-c", script]).stderr
         assert os.read(reader, 9) == b""

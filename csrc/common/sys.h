@@ -136,8 +136,7 @@ static inline bool is_absent(long result)
 }
 
 /* clone3, or clone where a filter or an old kernel refuses clone3: pid, 0 in the child, -errno.
- * Without CLONE_VM the child has a copy of the stack; with it (and CLONE_VFORK) the child runs on the caller's
- * stack, below the caller's frame, and must not return. */
+ * The child has a copy of the stack; for one that shares memory there is sys_clone_call. */
 static inline __attribute__((always_inline)) long sys_clone(uint64_t flags, int *pidfd, int exit_signal, int cgroup)
 {
 	struct clone_args args = {

@@ -70,6 +70,7 @@ struct sn_failure {
 enum sn_verb {
 	SN_START = 1, /* fds: plan memfd, template control socket */
 	SN_SLOT = 2,  /* fds: slot control socket, then one for each gauge */
+	/* 3 was BOX: the channel alone */
 	SN_BIND = 4,  /* path; answered with a detached mount */
 	SN_EXPLAIN = 5, /* fds: socket to init, memfd of a struct sn_denials; answered with the supervisor's pidfd */
 };

@@ -1,4 +1,4 @@
-/* Many boxes in one loop: an epoll set of the boxes' own epoll sets. Called by sandbox_native/batch.py, on one thread, for as many
+/* Many boxes in one loop: an epoll set of the boxes' own epoll sets. Called by backends/crowd.py, on one thread, for as many
  * boxes as a batch runs at once.
  */
 

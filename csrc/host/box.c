@@ -18,7 +18,7 @@
 
 enum {
 	SEND_MS = 1000,
-	STARTED_MS = 1000, /* at close: for the slot to tell init's pidfd */
+	STARTED_MS = 1000, /* at close: for the guest-to-be to tell init's pidfd */
 	END_MS = 2000,     /* at close: for the kernel to end a box after SIGKILL */
 	TREE_MS = 15000,   /* at close: for init to end a tree that it must look for */
 };

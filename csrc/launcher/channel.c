@@ -1,4 +1,4 @@
-/* Messages with descriptors over SOCK_SEQPACKET. Used by every process but the guest. */
+/* Messages with descriptors over SOCK_SEQPACKET. Used by every process of ours, the guest-to-be included. */
 
 #include "launcher.h"
 

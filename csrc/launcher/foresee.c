@@ -114,6 +114,16 @@ static long connectable(int fd)
 	return !fstat(fd, &file) && S_ISSOCK(file.st_mode) && read_only(fd) ? -ECONNREFUSED : 0;
 }
 
+/* What something is mounted on stays where it is: what is protected or hidden, and what is kept since such lies beneath it. */
+static long movable(int root, int fd, const char *path)
+{
+	struct statx found;
+	long result = in_parent(root, path);
+	if (result || sys(SYS_statx, fd, "", AT_EMPTY_PATH, 0, &found))
+		return result;
+	return found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? -EBUSY : 0;
+}
+
 static long of_existing(int root, int fd, const char *path, enum need need, uint64_t next)
 {
 	switch (need) {
@@ -130,7 +140,7 @@ static long of_existing(int root, int fd, const char *path, enum need need, uint
 		return permitted(fd, X_OK);
 	case NEED_GONE:
 	case NEED_PLACED:
-		return in_parent(root, path);
+		return movable(root, fd, path);
 	case NEED_SOCKET:
 		return connectable(fd);
 	default:

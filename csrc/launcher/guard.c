@@ -1,7 +1,7 @@
 /* Guards: protected paths bound onto themselves, so that neither they nor what leads to them can be renamed or removed, and read-only ones
  * cannot be written; hidden ones are covered by something empty.
  *
- * Run by init before any process of the guest's exists. Names are opened without following a link, and what is bound is what
+ * Run by init while the guest-to-be waits. Names are opened without following a link, and what is bound is what
  * was opened and compared.
  */
 

@@ -206,7 +206,7 @@ static int place_file(const struct request *request, const struct sn_file *file,
 	return result < 0 ? fail(why, SN_STAGE_FILES, result, name) : 0;
 }
 
-/* Into the private workspace, before any process of the guest's exists. Names are relative and were checked by the host. */
+/* Into the private workspace, before the guest's program runs: by the guest-to-be, or by init where it fills the box. Names are relative and were checked by the host. */
 int request_place_files(const struct plan *plan, const struct request *request, struct sn_failure *why)
 {
 	if (!request->head.files)

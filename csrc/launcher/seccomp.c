@@ -1,6 +1,6 @@
-/* The plan's system-call filter. The guest's first steps install it last, with a listener that init keeps:
+/* The plan's system-call filter. The guest-to-be installs it while it is parked, with a listener that init keeps:
  * what the filter ends does not kill at once but asks the listener, which is how init tells it from a SIGSYS that the guest sent
- * itself, and learns the number. No call between installation and execve asks, so init (asleep until execve) is never waited for.
+ * itself, and learns the number. None of the guest's own steps until execve asks.
  *
  * Where refused calls are explained the filter asks for every one, and for those with paths; then the listener goes to the supervisor at
  * once, and nobody of the box keeps it, so that whoever asks gets an answer: the supervisor's, or ENOSYS when it is gone.

@@ -1,6 +1,6 @@
 /* A slot: the process that stamps out boxes, one at a time, in its own control group. It makes a new network namespace where
- * the last box left a trace in the old one, clones the next init, and waits for its end. Init is made before anybody asks for it: it does
- * what does not depend on the request, and then waits on the slot's own socket for a channel.
+ * the last box left a trace in the old one, clones the next init, and waits for its end. Init and the guest-to-be are made before
+ * anybody asks for them: they do what does not depend on the request, and the latter waits on the slot's own socket for that.
  *
  * Ends when the host closes that socket.
  */

@@ -1,5 +1,5 @@
 /* The supervisor of one run's refused calls (explain): a process that the launcher forks when the host asks, outside of the box, so
- * that init may sleep until its guest's execve.
+ * that nobody of the box is ever waited for.
  *
  * The guest's first steps send it the filter's listener. It answers each call with what the plan's other filter says of it,
  * from the registers that the kernel froze; a call that this one permits goes on, and the kernel decides. What it reads of the guest's

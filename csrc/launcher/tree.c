@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { MOST = 4096, PATH = 64, STOP_PASSES = 10, WHOLE_GROUP = 4 /* PIDFD_SIGNAL_PROCESS_GROUP */ };
+enum { MOST = 4096, PATH = 64, STOP_PASSES = 3, WHOLE_GROUP = 4 /* PIDFD_SIGNAL_PROCESS_GROUP */ };
 
 struct member {
 	int32_t pid, parent;
@@ -126,44 +126,49 @@ static void forbid_forks(int pidfd, int32_t pid)
 }
 
 /* Whether it was awake: it may have forked since its parent's children were listed. */
-static bool stop(int proc, const struct member *member)
+static bool halt(int proc, const struct member *member, int number)
 {
 	owned_fd pidfd = (int)sys(NR_pidfd_open, member->pid, 0);
 	struct standing is = standing_of(proc, member->pid);
 	if (pidfd < 0 || is.parent != member->parent)
 		return is.parent > 0;
-	send(pidfd, SIGSTOP);
+	send(pidfd, number);
 	forbid_forks(pidfd, member->pid);
 	return !strchr("TtZXD", is.state);
 }
 
-/* How many of those found were awake; they are looked for, and with `stopping` stopped, from the top down. */
-static unsigned find_all(int proc, bool stopping)
+/* How many of those found were awake. They are looked for, and with `number` halted by that signal, from the top down. */
+static unsigned find_all(int proc, int number)
 {
 	unsigned awake = 0;
 	count = 0;
 	add_children_of(proc, (int32_t)sys(SYS_getpid));
 	for (unsigned i = 0; i < count; i++) {
-		if (stopping)
-			awake += stop(proc, &members[i]); /* before its children are listed: it has no more then */
+		if (number)
+			awake += halt(proc, &members[i], number); /* before its children are listed: it has no more then */
 		add_children_of(proc, members[i].pid);
 	}
 	return awake;
 }
 
 /* Stopped until a pass finds everybody so: whose parent dies meanwhile, or who is made a sibling of its parent, is found where a pass has
- * been already. The bound is for a guest whose processes continue one another. */
-static void stop_found(int proc)
+ * been already. false: they are continued as fast as they are stopped. */
+static bool stop_found(int proc)
 {
-	for (int pass = 0; find_all(proc, true) && pass < STOP_PASSES; pass++)
-		;
+	for (int pass = 0; pass < STOP_PASSES; pass++)
+		if (!find_all(proc, SIGSTOP))
+			return true;
+	return false;
 }
 
-/* From the bottom up, while parents are still there to tell whose child is whose. */
+/* From the bottom up, while parents are still there to tell whose child is whose; where they cannot be stopped, as they are found. */
 static void kill_found(void)
 {
 	owned_fd proc = open_proc();
-	stop_found(proc);
+	if (!stop_found(proc)) {
+		find_all(proc, SIGKILL);
+		return;
+	}
 	while (count) {
 		const struct member *last = &members[--count];
 		owned_fd pidfd = (int)sys(NR_pidfd_open, last->pid, 0);
@@ -176,7 +181,7 @@ static struct sampled each_found(tree_visit *visit)
 {
 	struct sampled sum = {0};
 	owned_fd proc = open_proc();
-	find_all(proc, false);
+	find_all(proc, 0);
 	for (unsigned i = 0; i < count; i++) {
 		char number[16] = "";
 		text_add_number(number, sizeof number, (uint64_t)members[i].pid);

@@ -46,6 +46,7 @@ _RLIMITS: Final = {
 _NS: Final = 1_000_000_000
 _KNOWN_REQUESTS: Final = 64
 _TRIES: Final = 3
+_CHANGING: Final = "somebody at work in the directory, such as another guest, keeps changing what is protected there: run again"
 _T = TypeVar("_T")
 
 
@@ -96,7 +97,8 @@ class LinuxBackend:
         return self._tried(job, lambda box: box)
 
     def _tried(self, job: Job, use: Callable[[LinuxBox], _T]) -> _T:
-        """A slot that died while it was idle (a guest before filled its group) costs a second try, not the run."""
+        """A slot that died while it was idle (a guest before filled its group) costs a second try, not the run; so does a guest
+        at work in the same directory that changes what is to be guarded."""
         for left in reversed(range(_TRIES)):
             engine, box = self._engine, None
             try:
@@ -105,7 +107,10 @@ class LinuxBackend:
             except SetupError as error:
                 engine = engine if box is None else box.slot.engine
                 gone = box is not None and job.stdin.fd >= 0  # what was read from a descriptor of the caller's
-                if not left or gone or engine is None or not engine.slot_was_dead(error):
+                changed = error.stage == "guard" and error.errno in (errno.ESTALE, errno.ENOENT)
+                if changed and (gone or not left):
+                    raise SetupError("guard", error.errno, error.item, error.hint or _CHANGING) from error
+                if not left or gone or engine is None or not (changed or engine.slot_was_dead(error)):
                     raise
         raise AssertionError
 

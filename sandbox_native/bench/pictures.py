@@ -30,6 +30,7 @@ def latency(rows: Sequence[Row]) -> str:
         if one.curve:
             axes.plot([value * 1000 for value in one.curve], range(len(one.curve)), label=one.contender, linewidth=1.4)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("percent of the runs")
     axes.legend(loc="lower right", frameon=False)

@@ -5,11 +5,14 @@ It is asked at each commit: the host's directory may have other repositories of 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Final
 
 from sandbox_native import paths
-from sandbox_native.mandatory import NAMES
+from sandbox_native.environment import WORKSPACE
+from sandbox_native.guarding import by_host
+from sandbox_native.mandatory import NAMES, within
 from sandbox_native.policy import Policy
 from sandbox_native.survey import Bound, walk
 
@@ -32,15 +35,21 @@ class Protected:
 
 def protected(policy: Policy, inside: str, root: int) -> Protected:
     """Of the directory `root`, which the guest sees at `inside`."""
+    host = os.readlink(f"/proc/self/fd/{root}")
+    if inside == WORKSPACE:
+        policy = by_host(host, policy)
     fields = (("Policy.protected", policy.protected), ("Policy.hidden", policy.hidden))
     found = walk(root, _BOUND, deep=False)
     return Protected(
         names=(*((name, "") for name in NAMES), *((name, "Policy.deny_write") for name in policy.deny_write)),
-        paths=tuple(
-            (path[len(inside) + 1 :], field)
-            for field, listed in fields
-            for path in listed
-            if path != inside and paths.contains(inside, path)
+        paths=(
+            *((name, "") for name in within(host, policy.deny_write)),
+            *(
+                (path[len(inside) + 1 :], field)
+                for field, listed in fields
+                for path in listed
+                if path != inside and paths.contains(inside, path)
+            ),
         ),
         tops=found.repositories,
         repositories=found.git_directories,
