@@ -89,7 +89,7 @@ def _described(op: Op, policy: Policy) -> tuple[str, str]:
         return "hidden", ""
     if op.kind == lib.SN_OP_SYMLINK:
         return "link", ""
-    if op.kind == lib.SN_OP_TMPFS:
+    if op.kind in (lib.SN_OP_TMPFS, lib.SN_OP_MQUEUE):
         return "rw", "the run's own, empty at its start"
     if op.kind == lib.SN_OP_PROC:
         return "rw", "the run's own processes"

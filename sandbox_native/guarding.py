@@ -117,7 +117,8 @@ def by_host(path: str, policy: Policy) -> Policy:
             place = os.path.realpath(host).rstrip("/") + rule[len(inside.rstrip("/")) :] if host else ""
             if place and contains(place, path):
                 reason = f"lies in {rule}, which Policy.{name} lists"
-                raise PolicyError(reason, field="workspace", value=path, remedy="name a directory that the policy leaves to guests")
+                remedy = "name a directory that the policy leaves to guests"
+                raise PolicyError(reason, field="workspace", value=path, remedy=remedy)
             if place and contains(path, place):
                 found[name].append(WORKSPACE + place[len(path) :])
     if not any(found.values()):

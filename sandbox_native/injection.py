@@ -29,7 +29,19 @@ _NAMES: Final = frozenset(
         *("SSLKEYLOGFILE", "SSH_ASKPASS", "SUDO_ASKPASS", "LESSOPEN", "LESSCLOSE", "PAGER", "MANPAGER", "EDITOR"),
         *("VISUAL", "BROWSER", "TMP", "TEMP"),
         *("COMPILER_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "LIBRARY_PATH", "LDEMULATION"),
-        *("AWKPATH", "AWKLIBPATH", "TAR_OPTIONS", "RSYNC_RSH", "CVS_RSH", "ZIPOPT", "UNZIP", "ZIPINFO", "GZIP", "XZ_DEFAULTS", "XZ_OPT"),
+        *(
+            "AWKPATH",
+            "AWKLIBPATH",
+            "TAR_OPTIONS",
+            "RSYNC_RSH",
+            "CVS_RSH",
+            "ZIPOPT",
+            "UNZIP",
+            "ZIPINFO",
+            "GZIP",
+            "XZ_DEFAULTS",
+            "XZ_OPT",
+        ),
         *("GREP_OPTIONS", "WGETRC", "CURL_HOME", "INPUTRC", "SCREENRC", "GNUPGHOME", "M4PATH", "BISON_PKGDATADIR", "MANOPT"),
     )
 )

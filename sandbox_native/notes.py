@@ -172,7 +172,8 @@ def _abandoned(directory: int, name: str) -> int | None:
 def _settled(root: int, data: bytes, policy: Policy, inside: str) -> Iterator[Denial]:
     try:
         told = json.loads(data)
-        absent, there = frozenset(map(str, told["absent"])), {str(path): (kind, text) for path, (kind, text) in told["there"].items()}
+        absent = frozenset(map(str, told["absent"]))
+        there = {str(path): (kind, text) for path, (kind, text) in told["there"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):  # its host was killed before it had a guest
         return
     before: dict[str, State] = {}

@@ -23,8 +23,6 @@ SYSTEM: Final = Bound(names=5_000, seconds=0.01)
 """The same for what every box has: where each Sandbox begins."""
 WRITABLE: Final = Bound(names=1_000_000, seconds=5.0)
 """For one that cannot, a run's workspace among them, and where there are no overlays: what is not searched is refused."""
-RUN: Final = Bound(names=100_000, seconds=0.1)
-"""For the repositories in one: on the way to every run, each of which comes further than the one before."""
 
 _SHOWN: Final = 3  # names in a message
 

@@ -8,7 +8,8 @@ from sandbox_native.injection import is_injection
 
 
 @pytest.mark.parametrize(
-    "name", ["LD_AUDIT", "LD_", "PYTHONSTARTUP", "PYTHON*", "GIT_DIR", "IFS", "IFS*", "_JAVA_OPTIONS", "ENV"]
+    "name",
+    ["LD_AUDIT", "LD_", "PYTHONSTARTUP", "PYTHON*", "GIT_DIR", "IFS", "IFS*", "_JAVA_OPTIONS", "ENV"]
     + ["COMPILER_PATH", "GCC_EXEC_PREFIX", "GAWK_LIBRARY_PATH", "AWKPATH", "AWKLIBPATH", "SASL_PATH", "VK_LAYER_PATH", "VK_*"]
     + ["LIBGL_DRIVERS_PATH", "TAR_OPTIONS"],
 )

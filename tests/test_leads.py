@@ -91,3 +91,21 @@ def test_a_link_to_a_repository_is_followed(tmp_path: Path) -> None:
     found = protection(tmp_path)
     assert kinds(found) == {"store": "kept", "store/config": "read-only", "store/hooks": "read-only"}
     assert found.links == (".git",)
+
+
+def test_each_link_that_is_passed_is_remembered(tmp_path: Path) -> None:
+    make(tmp_path, "v1/bashrc", "d/v/code/settings")
+    (tmp_path / "cur").symlink_to("v1")
+    (tmp_path / ".bashrc").symlink_to("cur/bashrc")
+    (tmp_path / "d/now").symlink_to("v")
+    (tmp_path / ".vscode").symlink_to("d/now/../now/code")
+    found = protection(tmp_path)
+    assert found.links == (".bashrc", ".vscode", "cur", "d/now")
+    assert found.passed == {"cur", "d/now"}
+    assert kinds(found) == {
+        "v1": "kept",
+        "v1/bashrc": "read-only",
+        "d": "kept",
+        "d/v": "kept",
+        "d/v/code": "read-only",
+    }

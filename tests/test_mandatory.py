@@ -47,3 +47,11 @@ def test_a_git_directory_of_another_name_has_the_same_that_runs_programs() -> No
 )
 def test_a_path_is_denied_from_the_first_such_name_on(path: str, denied: str | None) -> None:
     assert mandatory.denied_in(path) == denied
+
+
+def test_a_root_that_is_the_beginning_of_a_name_has_the_rest_denied() -> None:
+    assert set(mandatory.within("/home/u/.claude", ())) == {"commands", "agents"}
+    assert list(mandatory.within("/home/u/.config", ())) == ["fish/config.fish"]
+    assert list(mandatory.within("/home/u/.config/fish", ())) == ["config.fish"]
+    assert list(mandatory.within("/home/u/ws", ["ws/keys", "keys"])) == ["keys"]
+    assert list(mandatory.within("/home/u/.claude/other", ())) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from running import sh
 
 from sandbox_native import Deletion, Layer, Limits, Policy, Rung, Sandbox, UnsupportedError, Writes
 from sandbox_native._native import lib
-from sandbox_native.plan import Identity, Plan, Ruleset
+from sandbox_native.plan import Identity, Op, Plan, Ruleset
 from sandbox_native.receipt import Ground, Receipts
 from sandbox_native.receipt_paths import NOTHING, Brought
 from sandbox_native.rules import Access
@@ -144,7 +145,10 @@ def test_a_window_and_a_word_of_the_caller_are_told() -> None:
     told = layers(ALL, policy=EVERYTHING, tree=HostTree(shown=SHOWN, absent=("/a",), changeable=("/b",), left_out=("/c",)))
     assert "1 were not there" in told["hidden"].detail
     direct = layers(ALL, policy=Policy.strict(), tree=HostTree(), brought=Brought(shown=True))
-    assert (direct["host_sockets"].held, layers(ALL, policy=Policy.strict(), tree=HostTree())["host_sockets"].held) == (False, True)
+    assert (direct["host_sockets"].held, layers(ALL, policy=Policy.strict(), tree=HostTree())["host_sockets"].held) == (
+        False,
+        True,
+    )
     assert "the workspace when the run began" in direct["host_sockets"].detail
     assert "1 links to such can be turned" in told["protected"].detail
     assert told["root"].detail == "1 paths in what is shown are left out, such as /c"

@@ -88,8 +88,7 @@ def test_a_workspace_with_a_living_socket_is_refused(w: Path, workspace: Workspa
 
 def test_a_workspace_that_is_too_large_is_refused(w: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     make(w, *(f"{number}/" for number in range(20)))
-    for name in ("RUN", "WRITABLE"):
-        monkeypatch.setattr(sockets, name, Bound(names=10, seconds=10))
+    monkeypatch.setattr(sockets, "WRITABLE", Bound(names=10, seconds=10))
     with pytest.raises(PolicyError, match="more in it than can be searched"):
         begin(workspace)
     begin(workspace, host_sockets="show")

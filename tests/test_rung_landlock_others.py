@@ -19,7 +19,7 @@ import without_namespaces
 from boxes import Guests
 from running import PYTHON, sh
 
-from sandbox_native import Sandbox, Status
+from sandbox_native import Policy, Rung, Sandbox, Status
 
 pytestmark = [
     pytest.mark.kernel,
@@ -212,3 +212,46 @@ def test_nothing_is_watched_outside(with_box: Try, public: Guests, secret: Path)
         assert told[f"syscall 254 3 {secret} 4095"] == errno.EACCES and told["syscall 300 0 0"] == errno.EPERM
 
     with_box(work)
+
+
+# ---- attributes of files, and leases ----
+
+ATTRIBUTES = {
+    "FS_IOC_SETFLAGS": "0x40086602 0xC8",  # nodump, noatime, sync
+    "FS_IOC32_SETFLAGS": "0x40046602 0xC8",
+    "FS_IOC_SETVERSION": "0x40087602 77",
+    "EXT4_IOC_SETVERSION": "0x40086604 77",
+    "FS_IOC_FSSETXATTR": "0x401C5820 0x20",
+    "FS_IOC_ENABLE_VERITY": "0x40806685 1",
+    "BTRFS_IOC_SUBVOL_SETFLAGS": "0x4008941A 2",
+    "F2FS_IOC_SET_PIN_FILE": "0x4004F50D 1",
+    "FIDEDUPERANGE": "0xC0189436 0",
+    "TIOCSETD": "0x5423 3",
+}
+
+
+def test_attributes_of_a_file_that_may_be_read_cannot_be_set(public: Guests, secret: Path) -> None:
+    """Landlock knows no right for these either, and to own the file is all that the kernel asks."""
+    shown = [str(public["attempts"]), str(secret)]
+
+    def work() -> None:
+        with Sandbox(Policy.strict(readable=shown, minimum_rung=Rung.LANDLOCK)) as box:
+            for path in (secret, secret / "file"):
+                words = " , ".join(f"ioctl {path} {asked}" for asked in ATTRIBUTES.values())
+                assert set(attempts(box, public, words).values()) == {errno.ENOTTY}
+            assert attempts(box, public, f"ioctl {secret}/file 0x541B 0") == {f"ioctl {secret}/file 0x541B 0": 0}  # FIONREAD
+
+    without_namespaces.in_a_plain_host(public, work)
+
+
+def test_no_lease_makes_the_host_wait(public: Guests, secret: Path) -> None:
+    shown = [str(public["attempts"]), str(secret)]
+
+    def work() -> None:
+        with Sandbox(Policy.strict(readable=shown, minimum_rung=Rung.LANDLOCK)) as box:
+            leases = " , ".join(f"fcntl {secret}/file 1024 {kind}" for kind in (0, 1))
+            watches = f"fcntl {secret} 1026 0x80000001 , fcntl {secret} 1040 0"
+            assert set(attempts(box, public, f"{leases} , {watches}").values()) == {errno.EINVAL}
+            assert set(attempts(box, public, f"fcntl {secret}/file 1025 0 , fcntl {secret}/file 1 0").values()) == {0}
+
+    without_namespaces.in_a_plain_host(public, work)

@@ -23,7 +23,7 @@ SECONDS = 60
 @contextmanager
 def public(guests: Guests) -> Iterator[Guests]:
     """The guests where any user may read them, and as "launcher" one for which unshare(CLONE_NEWUSER) answers EPERM."""
-    with boxes.public(guests) as found:
+    with boxes.public(guests, "storm") as found:
         program = found["launcher"].with_name("stricter")
         words = {"NUMBER": "SYS_unshare", "ERROR": "EPERM", "LAUNCHER": f'"{found["launcher"]}"'}
         words |= {"ARGUMENT": 0, "MASK": NEW_USER, "VALUE": NEW_USER}
@@ -35,7 +35,7 @@ def public(guests: Guests) -> Iterator[Guests]:
 
 def policy(guests: Guests, **more: PolicyFields) -> Policy:
     """The guests at their own paths: there is no root of its own to show them elsewhere."""
-    shown = [str(guests[name]) for name in ("verbs", "inside", "attempts", "removals")]
+    shown = [str(guests[name]) for name in ("verbs", "inside", "attempts", "removals", "storm")]
     return Policy.strict(readable=shown, minimum_rung=Rung.LANDLOCK, **more)  # type: ignore[misc]
 
 

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-enum { MOST = 4096, PATH = 64, STOP_PASSES = 3, WHOLE_GROUP = 4 /* PIDFD_SIGNAL_PROCESS_GROUP */ };
+enum { MOST = 4096, PATH = 64, STOP_PASSES = 4, WHOLE_GROUP = 4 /* PIDFD_SIGNAL_PROCESS_GROUP */ };
 
 struct member {
 	int32_t pid, parent;
@@ -152,20 +152,18 @@ static unsigned find_all(int proc, int number)
 }
 
 /* Stopped until a pass finds everybody so: whose parent dies meanwhile, or who is made a sibling of its parent, is found where a pass has
- * been already. false: they are continued as fast as they are stopped. */
-static bool stop_found(int proc)
+ * been already. The bound is for a guest whose processes continue one another. */
+static void stop_found(int proc)
 {
-	for (int pass = 0; pass < STOP_PASSES; pass++)
-		if (!find_all(proc, SIGSTOP))
-			return true;
-	return false;
+	for (int pass = 0; find_all(proc, SIGSTOP) && pass < STOP_PASSES; pass++)
+		;
 }
 
-/* From the bottom up, while parents are still there to tell whose child is whose; where they cannot be stopped, as they are found. */
+/* From the bottom up, while parents are still there to tell whose child is whose; where they do not stay stopped, as they are found. */
 static void kill_found(void)
 {
 	owned_fd proc = open_proc();
-	if (!stop_found(proc)) {
+	if (find_all(proc, SIGSTOP)) {
 		find_all(proc, SIGKILL);
 		return;
 	}
@@ -244,6 +242,7 @@ void tree_kill(bool bare)
 /* Without a pid namespace: for what an init left that was killed itself. Children must not be reaped by themselves (SIGCHLD ignored). */
 void tree_end(void)
 {
+	tree_stop(true);
 	while (!tree_is_empty(true)) {
 		tree_kill(true);
 		while (sys(SYS_wait4, -1, NULL, __WALL | WNOHANG, NULL) > 0)

@@ -38,14 +38,15 @@ _CLONED: Final = re.compile(r"clone3?\(.*CLONE_NEWPID.* = (\d+)$")
 Counts = dict[str, dict[str, int]]
 
 
-def count_calls() -> Counts:
-    """Of one run in a box that waits for it: role -> call -> how often. The median over some runs."""
+def count_calls() -> tuple[str, Counts]:
+    """Of one run in a box that waits for it: role -> call -> how often, the median over some runs. With the kind of control group,
+    on which the counts depend."""
     with tempfile.TemporaryDirectory(prefix="sandbox-native-bench-") as folder:
         command = ["strace", "-ff", "-qq", "-s", "256", "-o", os.path.join(folder, "trace")]
         command += [sys.executable, "-m", "sandbox_native.bench.calls", "--child"]
-        subprocess.run(command, check=True)
+        kind = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
         traces = {int(path.suffix[1:]): path.read_text(errors="replace").splitlines() for path in Path(folder).glob("trace.*")}
-    return by_role(traces)
+    return kind, by_role(traces)
 
 
 def by_role(traces: Mapping[int, Sequence[str]]) -> Counts:
@@ -109,8 +110,8 @@ def difference(now: Counts, then: Counts) -> str:
     return "\n".join(lines)
 
 
-def _runs() -> None:
-    """The traced host."""
+def _runs() -> str:
+    """The traced host; the kind of control group that it found."""
     with tempfile.TemporaryDirectory(prefix="sandbox-native-bench-") as folder:
         write_tiny(folder)
         with Sandbox(Policy.strict(readable=[(folder, _INSIDE)]), prepared=2) as sandbox:
@@ -119,9 +120,11 @@ def _runs() -> None:
                 _mark(f"{_MARK}-{number}")
                 boxed(sandbox, [f"{_INSIDE}/tiny"])
                 _mark(f"{_END}-{number}")
-            stats = sandbox.stats()
+            stats, receipt = sandbox.stats(), sandbox.run([f"{_INSIDE}/tiny"]).enforcement
     if stats.hits < RUNS:
         raise RuntimeError(f"only {stats.hits} of {RUNS + _SKIPPED} runs found their box waiting: the machine is too busy")
+    (group,) = [layer for layer in receipt.layers if layer.name == "control_group"]
+    return " ".join(group.detail.split()[:2]) if group.held else "no cgroup"
 
 
 def _mark(path: str) -> None:
@@ -131,21 +134,26 @@ def _mark(path: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox_native.bench.calls", description=__doc__)
-    parser.add_argument("--record", metavar="FILE", help="write the counts to FILE (bench/record.json), on purpose")
+    parser.add_argument("--record", metavar="FILE", help="write the counts into FILE (bench/record.json), on purpose")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
-        _runs()
+        print(_runs())
         return 0
-    counts = count_calls()
+    kind, counts = count_calls()
+    print(kind)
     for role, calls in counts.items():
         print(f"{role}: {sum(calls.values())}")
         print("    " + ", ".join(f"{name} {count}" for name, count in sorted(calls.items(), key=lambda item: -item[1])))
     if options.record:
-        with open(options.record, "w", encoding="utf-8") as file:
-            json.dump(counts, file, indent=1)
-            file.write("\n")
+        _record(Path(options.record), kind, counts)
     return 0
+
+
+def _record(path: Path, kind: str, counts: Counts) -> None:
+    """The other kinds' counts stay."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**known, kind: counts}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
  *   syscall NR [ARGUMENT…] (a word that is no number is passed as a pointer to it) | int80 NR | x32 NR
  *   connect PATH | connect-abstract NAME | inet ADDRESS PORT | socket FAMILY
  *   tiocsti | tioclinux | tty | ptrace PID | kill PID SIGNAL | vmread PID | proc PID (every file below /proc/PID)
+ *   ioctl PATH REQUEST WORD | fcntl PATH COMMAND ARGUMENT (on what is opened for reading; the request is pointed to the word)
  *   read PATH | write PATH | create PATH | mkdir PATH | mknod PATH | link FROM TO | chown PATH
  *   mount | unshare FLAGS | clone FLAGS | clone3 | setuid ID | chroot PATH | setns PATH | sethostname | keyctl | hog-fds
  *   landlock (how many domains it can still enter: the kernel permits 16)
@@ -211,6 +212,21 @@ static void kernel_verb(char **w, int n)
 	if (IS("tty")) say("tty", open("/dev/tty", O_RDWR | O_CLOEXEC));
 }
 
+/* On a file that may only be read. */
+static void ask_file(char **w, int n)
+{
+	long words[32] = { word(w, n, 3) };
+	int fd = open(TEXT(1), O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		say(w[0], fd);
+	else if (IS("ioctl"))
+		say("ioctl", ioctl(fd, (unsigned long)word(w, n, 2), words));
+	else
+		say("fcntl", fcntl(fd, (int)word(w, n, 2), word(w, n, 3)));
+	close(fd);
+}
+
 static void peer_verb(char **w, int n)
 {
 	if (IS("connect")) connect_unix("connect", TEXT(1), 0);
@@ -226,6 +242,7 @@ static void peer_verb(char **w, int n)
 static void file_verb(char **w, int n)
 {
 	if (IS("read")) open_file("read", TEXT(1), O_RDONLY);
+	if (IS("ioctl") || IS("fcntl")) ask_file(w, n);
 	if (IS("write")) open_file("write", TEXT(1), O_WRONLY);
 	if (IS("create")) open_file("create", TEXT(1), O_WRONLY | O_CREAT | O_EXCL);
 	if (IS("mkdir")) say("mkdir", mkdir(TEXT(1), 0755));

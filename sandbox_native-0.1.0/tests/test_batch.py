@@ -1,0 +1,221 @@
+"""Sandbox.map: a bounded number at once, errors as values, back-pressure, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from typing import Any
+
+import boxes
+import pytest
+from running import nap, sh, sleepers
+
+from sandbox_native import ExecError, Limits, PolicyError, Result, Sandbox, Status
+from sandbox_native.budget import Budget
+from sandbox_native.executor import SandboxExecutor
+from sandbox_native.options import Job
+
+pytestmark = pytest.mark.needs("userns")
+
+
+@pytest.fixture
+def box() -> Iterator[Sandbox]:
+    with Sandbox() as box:
+        yield box
+
+
+def texts(outcomes: Iterator[Any]) -> list[str]:
+    return [outcome.text.strip() for outcome in outcomes]
+
+
+def test_outcomes_come_in_the_order_of_the_jobs(box: Sandbox) -> None:
+    jobs = [sh(f"sleep 0.{9 - number}; echo {number}") for number in range(5)]
+    assert texts(box.map(jobs, concurrency=5)) == list("01234")
+
+
+def test_unordered_they_come_as_they_end(box: Sandbox) -> None:
+    jobs = [sh(f"sleep 0.{9 - 2 * number}; echo {number}") for number in range(5)]
+    assert texts(box.map(jobs, concurrency=5, ordered=False)) == list("43210")
+
+
+def test_a_job_is_an_argv_a_mapping_or_a_job(box: Sandbox) -> None:
+    jobs = [["/bin/echo", "argv"], {"argv": ["/bin/cat"], "stdin": b"mapping"}, Job(argv=["/bin/cat"], stdin=b"job")]
+    assert texts(box.map(jobs)) == ["argv", "mapping", "job"]
+
+
+def test_a_job_can_be_pickled(box: Sandbox) -> None:
+    job = pickle.loads(pickle.dumps(Job(argv=["/bin/cat"], stdin=b"there", limits=Limits(wall_seconds=3))))
+    (result,) = box.run_many([job])
+    assert isinstance(pickle.loads(pickle.dumps(result)), Result) and texts(iter([result])) == ["there"]
+
+
+def test_an_error_is_the_outcome_of_its_job_alone(box: Sandbox) -> None:
+    nowhere = {"argv": ["/bin/true"], "cwd": "x"}
+    jobs: list[Any] = [["/bin/echo", "a"], ["/no/such/program"], nowhere, {"arg": 1}, "echo", sh("echo b")]
+    first, missing, cwd, unknown, text, last = box.map(jobs)
+    assert isinstance(missing, ExecError) and all(isinstance(one, PolicyError) for one in (cwd, unknown, text))
+    assert "'arg'" in str(unknown) and texts(iter([first, last])) == ["a", "b"]
+
+
+def test_no_more_run_at_once_than_was_said(box: Sandbox) -> None:
+    started = time.monotonic()
+    assert len(list(box.map([["/bin/sleep", "0.2"]] * 6, concurrency=2))) == 6
+    assert time.monotonic() - started >= 0.6
+
+
+def test_input_is_taken_only_as_there_is_room(box: Sandbox) -> None:
+    taken = 0
+
+    def jobs() -> Iterator[list[str]]:
+        nonlocal taken
+        for number in itertools.count():
+            taken = number + 1
+            yield ["/bin/echo", str(number)]
+
+    outcomes = box.map(jobs(), concurrency=2)
+    assert texts(itertools.islice(outcomes, 10)) == [str(number) for number in range(10)]
+    assert taken <= 10 + 4
+    outcomes.close()  # type: ignore[attr-defined]
+
+
+def test_guests_are_served_while_the_caller_is_busy_with_an_outcome(box: Sandbox, factor: float) -> None:
+    """A guest that fills its pipe must not wait for whoever looks at another's result."""
+    loud = {"argv": sh("head -c 3000000 /dev/zero"), "limits": Limits(wall_seconds=2 * factor)}
+    outcomes = box.map([sh("true"), *[loud] * 3], concurrency=4)
+    next(outcomes)
+    time.sleep(2 * factor + 0.5)
+    assert [one.status for one in outcomes if isinstance(one, Result)] == [Status.OK] * 3
+
+
+def test_stop_on_ends_the_rest_and_gives_what_is_done(box: Sandbox) -> None:
+    jobs = [sh("exit 3"), ["/bin/sleep", nap(311)], ["/bin/sleep", nap(311)], *[["/bin/sleep", nap(311)]] * 50]
+    got = list(box.map(jobs, concurrency=3, stop_on=lambda one: isinstance(one, Result) and one.exit_code == 3))
+    first, *rest = [one.status for one in got if isinstance(one, Result)]
+    assert first is Status.NONZERO_EXIT and set(rest) == {Status.CANCELLED} and len(rest) <= 3
+    assert sleepers(311) == []
+
+
+def test_an_iterator_that_is_dropped_ends_what_runs(box: Sandbox) -> None:
+    outcomes = box.map([sh("true"), *[["/bin/sleep", nap(312)]] * 5], concurrency=3)
+    next(outcomes)
+    del outcomes
+    assert sleepers(312) == []
+
+
+def test_one_that_is_never_asked_for_anything_costs_nothing(box: Sandbox) -> None:
+    threads = threading.active_count()
+    for _ in range(3):
+        box.map([sh("true")])
+    assert threading.active_count() == threads
+
+
+def test_ctrl_c_gives_what_is_done_and_then_comes_through(box: Sandbox) -> None:
+    def work() -> None:
+        with Sandbox() as own:
+            got: list[Any] = []
+            with pytest.raises(KeyboardInterrupt):
+                jobs = [sh("echo first"), *[["/bin/sleep", nap(313)]] * 3]
+                for outcome in own.map(jobs, concurrency=4):
+                    if not got:
+                        boxes.until(lambda: len(sleepers(313)) == 3, 10, "sleepers")
+                        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                    got.append(outcome)
+            assert [one.status for one in got] == [Status.OK, *[Status.CANCELLED] * 3]
+            assert sleepers(313) == []
+
+    boxes.in_a_host(work)
+
+
+def test_a_budget_keeps_runs_from_starting_and_kills_none() -> None:
+    budget = Budget(memory_bytes=256 << 20)
+    job = {"argv": sh("sleep 0.1; echo ok"), "limits": Limits(memory_bytes=128 << 20)}
+    with Sandbox(budget=budget) as one, Sandbox(budget=budget) as other:
+        started = time.monotonic()
+        both = zip(one.map([job] * 6, concurrency=6), other.map([job] * 6, concurrency=6), strict=True)
+        assert all(isinstance(outcome, Result) and outcome.ok for pair in both for outcome in pair)
+        assert time.monotonic() - started >= 0.6, "two at once, of twelve"
+        (refused,) = one.map([{"argv": sh("true"), "limits": Limits(memory_bytes=512 << 20)}])
+        assert isinstance(refused, PolicyError)
+        assert one.run(sh("true"), limits=Limits(memory_bytes=1 << 26)).ok
+
+
+def test_a_budget_holds_for_every_way_to_run() -> None:
+    budget = Budget(memory_bytes=64 << 20)
+    limits = Limits(memory_bytes=64 << 20)
+    with Sandbox(limits=limits, budget=budget) as box:
+        started = time.monotonic()
+        with box.spawn(["/bin/sleep", "0.3"]) as process:
+            waiter = threading.Thread(target=process.wait)
+            waiter.start()
+            assert box.run(["/bin/true"]).ok and time.monotonic() - started > 0.25
+            waiter.join()
+
+            async def both() -> None:
+                async with await box.spawn_async(["/bin/sleep", "0.3"]) as first:
+                    began = time.monotonic()
+                    assert (await box.run_async(["/bin/true"])).ok and time.monotonic() - began > 0.25
+                    assert (await first.wait()).ok
+
+            asyncio.run(both())
+        with pytest.raises(ExecError):
+            box.spawn(["./nothing"], files={"nothing": b"#!/no/such\n"}).wait()
+        assert box.run(["/bin/true"]).ok, "what failed has given back its claim"
+
+
+class TestExecutor:
+    def test_one_that_can_never_fit_and_is_cancelled_holds_up_nobody(self) -> None:
+        with Sandbox(budget=Budget(memory_bytes=64 << 20)) as box, SandboxExecutor(box, max_workers=1) as executor:
+            small = Limits(memory_bytes=64 << 20)
+            running = executor.submit(["/bin/sleep", "0.3"], limits=small)
+            large = executor.submit(["/bin/true"], limits=Limits(memory_bytes=128 << 20))
+            never = executor.submit(["/bin/true"], limits=Limits(memory_bytes=128 << 20))
+            last = executor.submit(["/bin/true"], limits=small)
+            assert large.cancel() and running.result().ok
+            with pytest.raises(PolicyError):
+                never.result()
+            assert last.result().ok
+
+    def test_futures_have_results(self, box: Sandbox) -> None:
+        with SandboxExecutor(box, max_workers=3) as executor:
+            futures = [executor.submit(["/bin/echo", str(number)]) for number in range(9)]
+            assert texts(future.result() for future in futures) == [str(number) for number in range(9)]
+            assert texts(executor.map([["/bin/echo", "a"], ["/bin/echo", "b"]])) == ["a", "b"]
+            assert executor.submit(["/bin/cat"], stdin=b"option").result().stdout == b"option"
+
+    def test_what_has_not_begun_can_be_cancelled(self, box: Sandbox) -> None:
+        with SandboxExecutor(box, max_workers=1) as executor:
+            first, second = executor.submit(["/bin/sleep", "0.3"]), executor.submit(["/bin/true"])
+            assert second.cancel()
+            assert first.result().ok
+            with pytest.raises(CancelledError):
+                second.result()
+
+    def test_shutdown_waits_and_takes_nothing_more(self, box: Sandbox) -> None:
+        executor = SandboxExecutor(box)
+        future = executor.submit(sh("sleep 0.2; echo end"))
+        executor.shutdown()
+        assert future.done() and future.result().text == "end\n"
+        with pytest.raises(RuntimeError):
+            executor.submit(["/bin/true"])
+
+    def test_shutdown_that_cancels_ends_what_runs(self, box: Sandbox) -> None:
+        executor = SandboxExecutor(box, max_workers=1)
+        running, waiting = executor.submit(["/bin/sleep", nap(314)]), executor.submit(["/bin/true"])
+        boxes.until(lambda: bool(sleepers(314)), 10, "sleeper")
+        executor.shutdown(cancel_futures=True)
+        assert running.result().status is Status.CANCELLED and waiting.cancelled() and sleepers(314) == []
+
+    def test_it_works_in_a_forked_child(self, box: Sandbox) -> None:
+        def work() -> None:
+            with SandboxExecutor(box) as executor:
+                assert executor.submit(["/bin/echo", "child"]).result().text == "child\n"
+            box.close()
+
+        boxes.in_a_host(work)

@@ -1,0 +1,110 @@
+"""Boxes that stand ready: counted, bounded, gone with their host, and as good as new ones."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import boxes
+import pytest
+from running import kill_all, launchers
+
+from sandbox_native import Limits, PolicyError, Sandbox, Status
+
+pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+KIB = 1024
+
+
+def family(pid: int) -> list[int]:
+    """A process and what it forked, and so on."""
+    found = [pid]
+    for one in found:
+        try:
+            found += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def test_a_run_finds_a_box_that_waits(factor: float) -> None:
+    with Sandbox(prepared=3) as box:
+        for _ in range(3):
+            boxes.until(lambda: len([pid for pid in launchers() if len(family(pid)) == 3]) == 3, 10 * factor, "parked boxes")
+            assert box.run(["/bin/true"]).ok
+        stats = box.stats()
+    assert (stats.boxes, stats.idle) == (3, 3) and stats.hits >= 2 and stats.hits + stats.misses == 3
+
+
+def test_limits_may_differ_from_run_to_run() -> None:
+    with Sandbox(prepared=2) as box:
+        for size in (64, 32, 128):
+            limits = Limits(tmp_bytes=size << 20, processes=size // 8, open_files=size)
+            told = box.run(["/bin/sh", "-c", "ulimit -n; stat -f -c %b /tmp; stat -f -c %S /tmp"], limits=limits).text.split()
+            assert int(told[0]) == size and int(told[1]) * int(told[2]) == size << 20
+
+
+@pytest.mark.slow
+def test_a_parked_box_takes_at_most_400_kb() -> None:
+    """Its share of memory, its two processes' kernel stacks and page tables included."""
+
+    def taken(pids: list[int]) -> int:
+        total = 0
+        for pid in pids:
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+                total += int(line.split()[1]) if line.startswith("Pss:") else 0
+            status = Path(f"/proc/{pid}/status").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in status if line.startswith("VmPTE"))
+            total += 16  # a kernel stack
+        return total
+
+    with Sandbox(prepared=16) as box:
+        box.run(["/bin/true"])
+        slots = [pid for pid in launchers() if len(family(pid)) == 3]
+        assert len(slots) >= 15
+        members = [pid for slot in slots for pid in family(slot)[1:]]
+        assert taken(members) / len(slots) <= 400
+
+
+def test_boxes_above_the_number_end_when_nobody_wants_them(factor: float) -> None:
+    with Sandbox(idle_seconds=1) as box:
+        processes = [box.spawn(["/bin/sleep", "0.2"]) for _ in range(5)]
+        for process in processes:
+            with process:
+                assert process.wait().ok
+        assert box.stats().boxes == 5
+        boxes.until(lambda: len([pid for pid in launchers() if len(family(pid)) == 3]) <= 2, 10 * factor, "surplus boxes")
+        time.sleep(1.5)
+        for _ in range(4):
+            assert box.run(["/bin/true"]).ok
+        assert box.stats().boxes == 2
+
+
+def test_a_parked_guest_that_is_killed_costs_no_run() -> None:
+    with Sandbox(prepared=2) as box:
+        assert box.run(["/bin/true"]).ok
+        for _ in range(3):
+            for pid in launchers():
+                kill_all([one for one in family(pid) if len(family(one)) == 1 and one != pid])
+            for _ in range(3):
+                assert box.run(["/bin/true"]).status is Status.OK
+
+
+def test_a_pinned_run_has_one_core() -> None:
+    with Sandbox(pinned=True) as box:
+        told = [box.run(["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"]).text.split()[1] for _ in range(3)]
+        assert all(core.isdigit() and int(core) in os.sched_getaffinity(0) for core in told)
+        script = "grep Cpus_allowed_list /proc/self/status; sleep 0.3"
+        both = [box.spawn(["/bin/sh", "-c", script]) for _ in os.sched_getaffinity(0)]
+        cores = set()
+        for process in both:
+            with process:
+                cores.add(process.wait().text.split()[1])
+        assert len(cores) == len(both)
+
+
+@pytest.mark.parametrize("field", ["prepared", "idle_seconds"])
+@pytest.mark.parametrize("value", [-1, "many", 10**9, None])
+def test_nonsense_is_refused(field: str, value: object) -> None:
+    with pytest.raises(PolicyError, match=field):
+        Sandbox(**{field: value})  # type: ignore[arg-type]

@@ -1,0 +1,148 @@
+"""The end of a WarmPython, of its interpreter, of its host; and that many runs leave nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import boxes
+import pytest
+from running import kill_all, processes_named
+from warm import module, told
+
+from sandbox_native import PolicyError, Status
+from sandbox_native.warm.python import WarmPython
+
+pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+BOOTSTRAP = "/.warm/bootstrap.py"
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """An interpreter that nobody else's processes are of."""
+    return Path(str(module(tmp_path, "empty", "")["python"]))
+
+
+@pytest.fixture
+def warm(python: Path) -> Iterator[WarmPython]:
+    with WarmPython(python=python) as made:
+        yield made
+
+
+def templates(python: Path) -> list[int]:
+    """Interpreters, and what they forked."""
+    return list(processes_named(f"{python}\0-I\0{BOOTSTRAP}\0"))
+
+
+def interpreters(python: Path) -> list[int]:
+    """Those whose parent is no clone."""
+    found = templates(python)
+    stat = {pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in found}
+    return [pid for pid in found if int(stat[pid][1]) not in found]
+
+
+def test_when_the_interpreter_has_died_a_run_is_cold_and_says_so_and_the_next_is_warm(warm: WarmPython, python: Path) -> None:
+    warm.run("pass")
+    kill_all(interpreters(python))
+    result = warm.run("import sys; print(sys.argv, __file__)", ["a"])
+    assert told(result) == "['/workspace/main.py', 'a'] /workspace/main.py"
+    (layer,) = [layer for layer in result.enforcement.layers if layer.name == "warm"]
+    assert (layer.held, layer.detail) == (False, "cold start: the template had ended")
+    assert warm.cold_runs == 1
+    again = warm.run("print(1)")
+    assert boxes.layer(again, "warm").held is True and warm.cold_runs == 1
+
+
+def test_the_interpreter_dies_under_a_run(warm: WarmPython, python: Path) -> None:
+    killer = threading.Timer(0.3, lambda: kill_all(interpreters(python)))
+    killer.start()
+    result = warm.run("import time; time.sleep(0.8); print('done')")
+    killer.join()
+    assert told(result) == "done"
+    assert boxes.layer(result, "warm").held is False
+
+
+def test_everything_ends_with_close(python: Path) -> None:
+    before = set(templates(python))
+    warm = WarmPython(["json"], python=python, prepared=3)
+    warm.run("pass")
+    assert set(templates(python)) - before
+    warm.close()
+    warm.close()
+    boxes.until(lambda: not set(templates(python)) - before, 5, "the end of the interpreter")
+    with pytest.raises(PolicyError, match="closed"):
+        warm.run("pass")
+
+
+def test_everything_ends_with_the_host(tmp_path: Path, python: Path) -> None:
+    """Also while an import is still going on."""
+    options = module(tmp_path, "thing", "import time\ntime.sleep(100)")
+    before = set(templates(python))
+
+    def work(**given: object) -> int:
+        def host() -> None:
+            warm = WarmPython(**given)  # type: ignore[arg-type]
+            warm.run("import time; time.sleep(100)")
+
+        return boxes.forked_host(host)
+
+    for given in (options, {"python": python}):
+        pid = work(**given)
+        boxes.until(lambda: bool(set(templates(python)) - before), 20, "an interpreter")
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        boxes.until(lambda: not set(templates(python)) - before, 5, "the end of the interpreter")
+
+
+def test_ctrl_c_ends_an_import(tmp_path: Path, python: Path) -> None:
+    options = module(tmp_path, "thing", "import time\ntime.sleep(100)")
+    before = set(templates(python))
+    timer = threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        WarmPython(**options)  # type: ignore[arg-type]
+    timer.join()
+    assert time.monotonic() - started < 15
+    boxes.until(lambda: not set(templates(python)) - before, 5, "the end of the interpreter")
+
+
+def test_eight_threads_at_once(warm: WarmPython, python: Path) -> None:
+    problems: list[object] = []
+
+    def work(number: int) -> None:
+        for at in range(5):
+            result = warm.run(f"import os\nprint({number}, {at}, os.getpid())")
+            if result.text != f"{number} {at} 2\n":
+                problems.append((number, at, result))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+@pytest.mark.slow
+def test_a_thousand_runs_leave_nothing(warm: WarmPython, python: Path) -> None:
+    def held() -> tuple[int, int, int, int]:
+        (pid,) = interpreters(python)
+        slots = [pid for pid in templates(python) if Path(f"/proc/{pid}/stat").read_text().split()[3] == str(interpreter)]
+        kib = max(int(Path(f"/proc/{one}/status").read_text().split("VmRSS:")[1].split()[0]) for one in (pid, *slots))
+        files = max(len(os.listdir(f"/proc/{one}/fd")) for one in (pid, *slots))
+        maps = max(len(Path(f"/proc/{one}/maps").read_text().splitlines()) for one in (pid, *slots))
+        return kib, files, maps, len(os.listdir("/proc/self/fd"))
+
+    (interpreter,) = interpreters(python)
+    for _ in range(20):
+        warm.run("pass")
+    before = held()
+    for _ in range(1000):
+        assert warm.run("x = [0] * 1000").status is Status.OK
+    after = held()
+    assert after[1:] == before[1:] and after[0] <= before[0] + 512
