@@ -23,7 +23,6 @@ from sandbox_native.syscall_checks import (
     PRCTL_OPTIONS,
     TERMINAL_INPUT,
     Step,
-    among,
     unless,
 )
 from sandbox_native.syscalls import GROUPS

@@ -282,7 +282,7 @@ def test_a_full_disk_leaves_everything_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("root")
-def test_a_directory_that_is_a_mount_point_is_staged_inside(tmp_path: Path) -> None:
+def test_to_a_directory_that_is_a_mount_point_nothing_is_committed(tmp_path: Path) -> None:
     def inside() -> None:
         tmpfs(tmp_path / "mount")
         layers = Layers(tmp_path / "mount", tmp_path / "upper")
@@ -291,7 +291,9 @@ def test_a_directory_that_is_a_mount_point_is_staged_inside(tmp_path: Path) -> N
         layers.write("file", "new")
         layers.write("dir/file", "new")
         layers.remove("gone")
-        layers.commit()
-        assert set(snapshot(layers.lower)) == {"file", "dir", "dir/file"}
+        with pytest.raises(SetupError, match="same mount"):
+            layers.commit()
+        assert (layers.lower / "file").read_text() == "old" and set(snapshot(layers.lower)) == {"file"}
+        assert sorted(os.listdir(tmp_path)) == ["mount", "upper"]
 
     in_a_namespace(inside)

@@ -70,7 +70,7 @@ def test_a_root_with_too_many_directories_is_refused_and_never_half_guarded(
     make(tmp_path, "zproj/.git/config", *(f"many/{number}/" for number in range(30)))
     with pytest.raises(PolicyError, match="could be guarded") as caught:
         look(tmp_path, Policy.strict())
-    assert (caught.value.field, caught.value.value) == ("workspace", str(tmp_path))
+    assert (caught.value.field, caught.value.value) == ("workspace", repr(str(tmp_path)))
     assert "protected=" in caught.value.remedy
     assert look(tmp_path, Policy.strict(protected=["/workspace/many"])).searched
     assert not look(tmp_path, Policy.strict(writes=Writes.COMMIT)).searched
@@ -85,6 +85,7 @@ def test_a_great_many_files_hide_no_repository(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_pointer_that_cannot_be_read_refuses_the_run(tmp_path: Path) -> None:
+    make(tmp_path, "store/x/y/z/")
     git("init", "-q", f"--separate-git-dir={tmp_path}/store/x/y/z/deep.git", tmp_path / "sep")
     held, before = os.open(tmp_path / "sep/.git", os.O_RDONLY), signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:

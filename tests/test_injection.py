@@ -6,13 +6,12 @@ import pytest
 
 from sandbox_native.injection import is_injection
 
+TOOLS = ["COMPILER_PATH", "GCC_EXEC_PREFIX", "GAWK_LIBRARY_PATH", "AWKPATH", "AWKLIBPATH", "TAR_OPTIONS"]
+LIBRARIES = ["SASL_PATH", "VK_LAYER_PATH", "VK_*", "LIBGL_DRIVERS_PATH"]
+LOADERS = ["LD_AUDIT", "LD_", "PYTHONSTARTUP", "PYTHON*", "GIT_DIR", "IFS", "IFS*", "_JAVA_OPTIONS", "ENV"]
 
-@pytest.mark.parametrize(
-    "name",
-    ["LD_AUDIT", "LD_", "PYTHONSTARTUP", "PYTHON*", "GIT_DIR", "IFS", "IFS*", "_JAVA_OPTIONS", "ENV"]
-    + ["COMPILER_PATH", "GCC_EXEC_PREFIX", "GAWK_LIBRARY_PATH", "AWKPATH", "AWKLIBPATH", "SASL_PATH", "VK_LAYER_PATH", "VK_*"]
-    + ["LIBGL_DRIVERS_PATH", "TAR_OPTIONS"],
-)
+
+@pytest.mark.parametrize("name", LOADERS + TOOLS + LIBRARIES)
 def test_names_that_bring_code_are_known(name: str) -> None:
     assert is_injection(name)
 

@@ -18,13 +18,10 @@ def test_kinds_are_told_behind_links(tmp_path: Path) -> None:
     (tmp_path / "round").symlink_to("round")
     os.mkfifo(tmp_path / "fifo")
     look = LocalLook()
-    asked = {
-        name: look.kind(f"{tmp_path}/{name}") for name in ("d", "d/file", "link", "link/file", "fifo", "round", "none", "d/\0")
-    }
-    assert asked == {
-        **{"d": "directory", "d/file": "file", "link": "directory", "link/file": "file", "fifo": "other"},
-        **{"round": None, "none": None, "d/\0": None},
-    }
+    kinds = {"d": "directory", "d/file": "file", "link": "directory", "link/file": "file", "fifo": "other"}
+    nothing = dict.fromkeys(("round", "none", "d/\0"))
+    for name, kind in {**kinds, **nothing}.items():
+        assert look.kind(f"{tmp_path}/{name}") == kind
 
 
 @pytest.mark.parametrize("kind", ["autofs", "nfs4", "fuse.sshfs"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import errno
 import json
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -184,8 +186,121 @@ def test_a_key_of_the_hosts_session_is_not_the_guests() -> None:
     boxes.in_a_host(work)
 
 
-def test_the_next_run_starts_from_the_same_memory_and_time(box: Sandbox) -> None:
-    """Its own clocks and counters begin anew: nothing was added up."""
+# ---- what a process is told of itself, and what we tell of it
+
+SPEND = "held = bytearray(96 << 20)\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass"
+COUNTED = (
+    START
+    + """
+import resource
+own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print(own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime, time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID), own.ru_maxrss)
+"""
+)
+MIB, SPENT_SECONDS, SPENT_BYTES = 1 << 20, 0.35, 96 << 20
+
+
+def test_memory_and_time_of_one_run_are_not_in_the_figures_of_the_next(box: Sandbox) -> None:
+    for _ in range(SLOTS):
+        spent = box.run([*PY, START + SPEND]).usage
+        assert spent.cpu_seconds >= SPENT_SECONDS and (spent.peak_memory_bytes or SPENT_BYTES) >= SPENT_BYTES
+    for _ in range(2 * SLOTS):
+        result = box.run([*PY, COUNTED])
+        told = [float(word) for word in result.text.split()]
+        assert max(told[:3]) < SPENT_SECONDS and told[1] == 0.0 and told[3] * 1024 < SPENT_BYTES
+        assert result.usage.cpu_seconds < SPENT_SECONDS and (result.usage.peak_memory_bytes or 0) < SPENT_BYTES
+        assert result.usage.peak_processes == 1
+
+
+def test_every_run_has_the_same_pid_and_begins_its_counts_anew(box: Sandbox) -> None:
     counts = [box.run(["/bin/cat", "/proc/self/stat"]) for _ in range(2 * SLOTS)]
     assert {result.text.split()[0] for result in counts} == {"2"}
     assert all(result.usage.cpu_seconds < 0.5 and result.usage.peak_processes == 1 for result in counts)
+
+
+# Looks for a text, which is not written out here, wherever a process can: in what is told of each process, and in its own memory.
+SOUGHT = (
+    START
+    + """
+sought = b"-".join([b"kept", b"of", b"before"])
+for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
+    for what in ("environ", "cmdline", "comm"):
+        try: text = open(f"/proc/{pid}/{what}", "rb").read()
+        except PermissionError: continue  # init's
+        if sought in text: print(pid, what)
+held = set()
+for line in open("/proc/self/maps"):
+    if line.split()[1].startswith("rw"):
+        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+        with open("/proc/self/mem", "rb", buffering=0) as memory:
+            memory.seek(begin)
+            try: held.add(memory.read(end - begin).count(sought))
+            except OSError: continue
+print("copies of our own" if max(held) else "blind")
+"""
+)
+GIVEN = "kept-of-before"
+
+
+def test_environment_arguments_input_and_files_of_one_run_are_not_in_the_memory_of_the_next(box: Sandbox) -> None:
+    fresh = run(box, SOUGHT)
+    assert fresh == "copies of our own\n"  # it sees its memory
+    for _ in range(SLOTS):
+        code = f"{START}\nassert os.environ['A'] == os.environ['B'] == sys.argv[1] == sys.stdin.read() == open('f').read()"
+        options: dict[str, Any] = {"env": {"A": GIVEN}, "secrets": {"B": GIVEN}, "stdin": GIVEN.encode(), "files": {"f": GIVEN.encode()}}
+        assert box.run([*PY, code, GIVEN], **options).ok
+    # The code that seeks must not hold what it seeks: it is joined there once, and the count of copies stays what it was.
+    assert [run(box, SOUGHT) for _ in range(2 * SLOTS)] == [fresh] * (2 * SLOTS)
+    assert [run(box, START + "print(sorted(os.environ), sys.argv, sys.stdin.read())") for _ in range(SLOTS)] == [
+        run(box, START + "print(sorted(os.environ), sys.argv, sys.stdin.read())")
+    ] * SLOTS
+
+
+OPEN = (
+    START
+    + """
+for number in range(10, 60): os.dup2(os.memfd_create("kept"), number, inheritable=True)
+a, b = socket.socketpair()
+a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", range(10, 60)))])
+os.set_inheritable(os.open("/tmp/kept", os.O_CREAT | os.O_RDWR), True)
+print(os.readlink("/proc/self/fd/1"))
+"""
+)
+DESCRIPTORS = START + "print({int(name): os.readlink('/proc/self/fd/' + name) for name in os.listdir('/proc/self/fd') if name in '0123456789'})"
+
+
+def test_descriptors_of_one_run_are_not_those_of_the_next(box: Sandbox) -> None:
+    pipes = [run(box, OPEN).strip() for _ in range(SLOTS)]
+    for _ in range(2 * SLOTS):
+        seen = ast.literal_eval(run(box, DESCRIPTORS.replace("if name in '0123456789'", "if int(name) != 3")))
+        assert sorted(seen) == [0, 1, 2]
+        assert seen[1] not in pipes and seen[1] != seen[2]
+        pipes.append(seen[1])
+
+
+LAYOUT = (
+    START
+    + """
+import json
+libc = ctypes.CDLL(None)
+libc.getauxval.restype = ctypes.c_ulong
+places = {"random": ctypes.string_at(libc.getauxval(25), 16).hex()}
+for line in open("/proc/self/maps"):
+    fields = line.split()
+    if len(fields) > 5: places.setdefault(os.path.basename(fields[5]), fields[0].split("-")[0])
+print(json.dumps(places))
+"""
+)
+RUNS = 4 * SLOTS
+
+
+def test_no_two_runs_have_their_memory_at_the_same_places(box: Sandbox) -> None:
+    """Programs are executed anew, so the kernel chooses stack, heap, libraries and the stack protector's secret for each."""
+    layouts = [json.loads(run(box, LAYOUT)) for _ in range(RUNS)]
+    names = set.intersection(*(set(layout) for layout in layouts))
+    assert {"random", "[stack]", "[heap]", "libc.so.6"} <= names
+    here = json.loads(subprocess.run([*PY, LAYOUT], capture_output=True, check=True).stdout)
+    fixed = {name for name in names if here.get(name) == layouts[0][name]}  # of a program that is linked to one place
+    for name in names - fixed:
+        assert len({layout[name] for layout in layouts}) == RUNS, name
+    assert not {"random", "[stack]", "[heap]", "libc.so.6"} & fixed

@@ -155,19 +155,18 @@ def test_processes_are_bounded_by_what_the_user_had(with_box: Try, verbs: Callab
     with_box(work)
 
 
-@pytest.mark.parametrize("words", ["300", "30000", "300 resists"])
-def test_no_storm_of_forks_outlives_its_result(with_box: Try, public: Guests, words: str) -> None:
-    """With `resists` every process continues the others and raises the limit that keeps it from forking."""
+@pytest.mark.parametrize("first_lives", ["300", "30000"])
+def test_no_storm_of_forks_outlives_its_result(with_box: Try, public: Guests, first_lives: str) -> None:
     storm = str(public["storm"])
 
     def work(box: Sandbox) -> None:
         for _ in range(2):
             begun = time.monotonic()
-            result = box.run([storm, *words.split()], limits=Limits(processes=200, wall_seconds=2))
+            result = box.run([storm, first_lives], limits=Limits(processes=200, wall_seconds=2))
             assert list(processes_named(storm)) == []
             assert result.status in (Status.OK, Status.WALL_LIMIT) and result.killed_processes > 20, result
             assert result.usage.cpu_seconds > 0 and time.monotonic() - begun < 15
-            assert result.status is Status.OK or words != "300"
+            assert result.status is Status.OK or first_lives != "300"
 
     with_box(work)
 

@@ -33,7 +33,7 @@ OLD: Final = "old"
 _GET_GENERATION: Final = 0x80087601  # FS_IOC_GETVERSION
 _NOT_A_PART: Final = (errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENOENT)
 _TAKEN: Final = "commits are staged in a directory of that name, and what has it is not one of the caller's alone: remove it"
-_ROOM: Final = "commits are staged there: let the caller write to the directory, or make room on its file system"
+_ROOM: Final = "commits are staged there: let the caller write to the directory, which must be on the same mount and have room"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,8 @@ def make(root: int) -> Staging:
     above, name = os.open("..", DIRECTORY, dir_fd=root), name_for(root)
     path = lock.place(above, name)
     try:
+        if mount_id(above) != mount_id(root):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         os.mkdir(name, 0o700, dir_fd=above)
     except OSError as error:
         os.close(above)

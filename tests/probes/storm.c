@@ -1,25 +1,14 @@
-/* Forks without end, in every way that leaves a parent, a session or a group behind: `storm MILLISECONDS [continue]`. The first process
- * exits after that time. With `continue` every process also continues all others and raises its own limit of processes again.
+/* Forks without end, in every way that leaves a parent, a session or a group behind: `storm MILLISECONDS`. The first process
+ * exits after that time.
  */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void resist(void)
-{
-	struct rlimit tasks;
-
-	getrlimit(RLIMIT_NPROC, &tasks);
-	tasks.rlim_cur = tasks.rlim_max;
-	setrlimit(RLIMIT_NPROC, &tasks);
-	kill(-1, SIGCONT);
-}
 
 static void multiply(void)
 {
@@ -46,11 +35,9 @@ static void multiply(void)
 	}
 }
 
-static void storm(int resists)
+static void storm(void)
 {
 	for (;;) {
-		if (resists)
-			resist();
 		multiply();
 		srand((unsigned)getpid());
 		while (waitpid(-1, 0, WNOHANG) > 0)
@@ -61,10 +48,12 @@ static void storm(int resists)
 
 int main(int argc, char **argv)
 {
+	if (argc < 2)
+		return 2;
 	signal(SIGTERM, SIG_IGN);
 	for (int i = 0; i < 8; i++)
 		if (!fork())
-			storm(argc > 2);
+			storm();
 	usleep((useconds_t)atoi(argv[1]) * 1000);
 	return 0;
 }
