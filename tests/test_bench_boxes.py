@@ -36,7 +36,7 @@ def test_a_parked_run_counts_when_its_box_waited() -> None:
         assert sandbox.stats().misses == 0 or not entry.counts()
 
 
-def test_fresh_runs_find_no_box_however_long_they_were_waited_for(box: Sandbox, factor: float) -> None:
+def test_fresh_runs_find_no_box_however_long_they_were_waited_for(box: Sandbox) -> None:
     with Fresh(box) as fresh:
         entry = fresh.entry(TRUE)
         assert entry.before is not None and entry.counts is not None
@@ -50,7 +50,7 @@ def test_fresh_runs_find_no_box_however_long_they_were_waited_for(box: Sandbox, 
             assert after.hits + after.misses == before.hits + before.misses + 1
             counted += entry.counts()
             assert entry.counts() == (after.misses == before.misses + 1)
-    assert counted >= (8 if factor < 2 else 1)  # on a busy machine a box may be made while the host prepares the request
+    assert counted > 0  # not all: on a busy machine a box may be made while the host writes its request
 
 
 def test_nothing_is_left_stopped_or_running(box: Sandbox) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import scope
-from overlays import Layers, in_a_namespace, refused, tmpfs
+from overlays import Layers, in_a_namespace, tmpfs
 
 from sandbox_native import Policy, PolicyError, SetupError
 from sandbox_native.commit import lock, place
@@ -292,24 +292,3 @@ def test_a_lease_on_a_file_that_has_to_be_read_is_an_error(layers: Layers) -> No
             os.close(fd)
         os.waitpid(pid, 0)
     assert not (layers.lower / "store/deep.git/config").exists()
-
-
-NAMES = [
-    *(
-        ".git::$INDEX_ALLOCATION/hooks/p",
-        ".git\\hooks\\x",
-        ".bashrc::$DATA",
-        "x\\..\\.bashrc",
-        "sub/.git:$I30:$INDEX_ALLOCATION/hooks/p",
-    ),
-    *("sub/a\\.GIT\\config", ".vscode\\tasks.json", "c:.bashrc"),
-]
-
-
-@pytest.mark.parametrize("path", NAMES)
-def test_names_that_windows_takes_for_protected_ones_are_refused(layers: Layers, path: str) -> None:
-    layers.write(path, "evil")
-    layers.write("plain\\name:stream", "1")
-    listing = layers.commit()
-    assert any(path.startswith(name) and "some systems" in reason for name, reason in refused(listing).items())
-    assert not (layers.lower / path).exists() and (layers.lower / "plain\\name:stream").exists()

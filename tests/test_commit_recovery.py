@@ -98,7 +98,7 @@ def test_a_kill_of_the_recovery_too_leaves_all_or_nothing(tmp_path: Path) -> Non
     for trial in range(25):
         layers = make(tmp_path / str(trial))
         before = without_times(snapshot(layers.lower))
-        killed_at(chance.randrange(30, 110), layers.commit)
+        killed_at(chance.randrange(60, 180), layers.commit)
         for _ in range(3):
             killed_at(chance.randrange(0, 25), lambda layers=layers: recover(layers.lower))  # type: ignore[misc]
         recover(layers.lower)
@@ -111,7 +111,7 @@ def test_a_kill_of_the_recovery_too_leaves_all_or_nothing(tmp_path: Path) -> Non
 def test_what_was_done_before_the_kill_is_not_done_again(tmp_path: Path) -> None:
     """What somebody on the host does between the kill and the recovery to what had arrived already stays."""
     seen = 0
-    for number in range(40, 140):
+    for number in range(110, 220):
         layers = make(tmp_path / str(number))
         if not killed_at(number, layers.commit):
             break
@@ -143,7 +143,7 @@ def test_kills_at_any_moment_leave_all_or_nothing(tmp_path: Path) -> None:
 
 def interrupted(layers: Layers) -> Path:
     """Killed right after the journal came to its place; where that is."""
-    number = 30
+    number = 80
     while True:
         assert killed_at(number, layers.commit)
         path = staging_of(layers)

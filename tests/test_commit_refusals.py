@@ -153,3 +153,25 @@ def test_many_refusals_are_counted_and_not_listed(layers: Layers) -> None:
         os.mkfifo(layers.upper / f"{number:03}")
     denials = layers.look().denials()
     assert len(denials) == 257 and (denials[-1].name, denials[-1].count) == ("…", 44)
+
+
+FOR_WINDOWS = [
+    *(
+        ".git::$INDEX_ALLOCATION/hooks/p",
+        ".git\\hooks\\x",
+        ".bashrc::$DATA",
+        "x\\..\\.bashrc",
+        "sub/.git:$I30:$INDEX_ALLOCATION/hooks/p",
+    ),
+    *("sub/a\\.GIT\\config", ".vscode\\tasks.json", "c:.bashrc"),
+]
+
+
+@pytest.mark.parametrize("path", FOR_WINDOWS)
+def test_names_that_windows_takes_for_protected_ones_are_refused(tmp_path: Path, path: str) -> None:
+    layers = Layers.beneath(tmp_path)
+    layers.write(path, "evil")
+    layers.write("plain\\name:stream", "1")
+    listing = layers.commit()
+    assert any(path.startswith(name) and "some systems" in reason for name, reason in refused(listing).items())
+    assert not (layers.lower / path).exists() and (layers.lower / "plain\\name:stream").exists()

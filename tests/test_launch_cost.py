@@ -1,6 +1,8 @@
 """What one launch costs in system calls does not grow unnoticed: bench/record.json has what it was.
 
-A change that is meant to cost more writes the record anew (`python -m sandbox_native.bench.calls --record bench/record.json`). count is the same on a busy machine. Instructions are not counted: valgrind follows no process into namespaces of its own.
+A change that is meant to cost more writes the record anew (`python -m sandbox_native.bench.calls --record bench/record.json`)
+and says why. The count is the same on a busy machine. Instructions are not counted: valgrind follows no process into namespaces
+of its own.
 """
 
 from __future__ import annotations

@@ -67,8 +67,9 @@ class Engine:
             if self._keep.warm is None:
                 code = lib.sn_launcher_plan(self._launcher, fd, control, _TIMEOUT_MS, why)
             else:
+                launcher = self._launcher
                 code = patiently(
-                    lambda: int(lib.sn_launcher_plan(self._launcher, fd, control, _IMPORT_TIMEOUT_MS, why)), self._launcher.control
+                    lambda: int(lib.sn_launcher_plan(launcher, fd, control, _IMPORT_TIMEOUT_MS, why)), launcher.control
                 )
             if code < 0:
                 raise_failure(why)

@@ -39,8 +39,8 @@ Counts = dict[str, dict[str, int]]
 
 
 def count_calls() -> tuple[str, Counts]:
-    """Of one run in a box that waits for it: role -> call -> how often, the median over some runs. With the kind of control group,
-    on which the counts depend."""
+    """Of one run in a box that waits for it: role -> call -> how often, the median over some runs. With the kind of control
+    group, on which the counts depend."""
     with tempfile.TemporaryDirectory(prefix="sandbox-native-bench-") as folder:
         command = ["strace", "-ff", "-qq", "-s", "256", "-o", os.path.join(folder, "trace")]
         command += [sys.executable, "-m", "sandbox_native.bench.calls", "--child"]

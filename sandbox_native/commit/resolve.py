@@ -121,6 +121,9 @@ class View:
 
     @contextmanager
     def _above(self, names: Names) -> Iterator[int]:
+        if len(names) == 1:
+            yield self._target
+            return
         fd = open_above(self._target, names)
         try:
             yield fd
