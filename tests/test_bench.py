@@ -25,7 +25,7 @@ LEAST = Effort(
     rounds=8,
     docker_rounds=1,
     ballast_bytes=64 << 20,
-    thread_seconds=0.05,
+    thread_seconds=0.15,
     thread_repeats=1,
     batch_runs=16,
     starts=8,
@@ -59,7 +59,7 @@ def test_a_tiny_pass_measures_every_scenario(monkeypatch: pytest.MonkeyPatch, tm
     assert {SCENARIO, "drain past the bound", "deadline to an empty tree", TICKS, STARTS} <= scenarios
     assert {"what options cost, /bin/true", "what a commit costs, 1 file", "what a commit costs, 100 files"} <= scenarios
     assert any(one.startswith(BATCH) for one in scenarios)
-    assert all(one["median"] > 0 for one in told["rows"] if one["scenario"] != TICKS)
+    assert [one for one in told["rows"] if one["median"] <= 0 and one["scenario"] != TICKS] == []
     contenders = {one["contender"] for one in told["rows"]}
     assert {PARKED, FRESH, f"{PARKED}, {BIG}", "with explain", "minimal_for(/bin/true)", "commit"} <= contenders
     # In a process of its own: matplotlib keeps its fonts open.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox_native.bench import steps, timeline
-from sandbox_native.bench.timeline import OWN, WAKING, Event, events, roles, shares, spans
+from sandbox_native.bench.timeline import OWN, WAKING, Event, between, events, parents, roles, shares, spans
 
 HOST, SLOT, INIT, GUEST = 10, 20, 30, 40
 NAMES = {1: "sendmsg", 2: "epoll_wait", 3: "wait4", 4: "mount", 5: "execve", 6: "futex", 7: "clone3"}
@@ -43,17 +43,17 @@ TRACE = """\
 
 def test_roles_follow_from_who_forked_whom() -> None:
     found = events(TRACE.splitlines())
-    assert roles(found, HOST, 5, 0.9, 2.8) == {HOST: "host", SLOT: "slot", INIT: "init", GUEST: "guest"}
+    assert roles(found, parents(found), HOST, 5, 0.9, 2.8) == {HOST: "host", SLOT: "slot", INIT: "init", GUEST: "guest"}
 
 
 def test_a_window_without_a_guest_is_an_error() -> None:
     with pytest.raises(ValueError, match="no guest"):
-        roles(events(TRACE.splitlines()), HOST, 5, 2.5, 2.8)
+        roles(events(TRACE.splitlines()), {}, HOST, 5, 2.5, 2.8)
 
 
 def test_every_moment_is_given_to_the_foremost_that_works() -> None:
     found = events(TRACE.splitlines())
-    known = roles(found, HOST, 5, 0.9, 2.8)
+    known = roles(found, parents(found), HOST, 5, 0.9, 2.8)
     steps_of = shares(spans(found, known, NAMES, 0.9, 2.8), 0.9, 2.8)
     assert sum(steps_of.values()) == pytest.approx(1.9)
     wanted = {
@@ -69,6 +69,11 @@ def test_every_moment_is_given_to_the_foremost_that_works() -> None:
         WAKING: 0.1 + 0.1,  # init after the guest's end, the host after the report
     }
     assert steps_of == {step: pytest.approx(seconds) for step, seconds in wanted.items()}
+
+
+def test_a_run_is_cut_out_with_what_came_just_before() -> None:
+    found = [Event(float(at), 1, "enter", 0) for at in (1, 2, 2.9, 3, 4, 5)]
+    assert [one.seconds for one in between(found, 3, 4)] == [2.9, 3, 4]
 
 
 def test_what_is_no_event_is_left_out() -> None:

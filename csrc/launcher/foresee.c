@@ -7,6 +7,7 @@
 
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <linux/stat.h> /* statx, which a C library may lack */
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>

@@ -8,6 +8,7 @@ somebody is about to.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ _LINE: Final = re.compile(r"\s*.+-(\d+)\s+\[\d+\].*?\s(\d+\.\d+): (\w+): (.*)")
 _ENTERED: Final = re.compile(r"NR (-?\d+)")
 _FORKED: Final = re.compile(r"comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)")
 _WAITS: Final = {"host": {"epoll_wait"}, "slot": {"wait4"}, "init": {"futex", "ppoll"}, "guest": {"futex"}}
+_BEFORE_SECONDS: Final = 0.2
 OWN: Final = "own code and page faults"
 
 
@@ -39,7 +41,7 @@ class Span:
 
 
 def events(text: Iterable[str]) -> list[Event]:
-    """From the file `trace` of tracefs, with raw_syscalls and sched_process_{fork,exit}."""
+    """From the file `trace` of tracefs, with raw_syscalls and sched_process_{fork,exit}; in the order of time."""
     found = []
     for line in text:
         match = _LINE.match(line)
@@ -52,16 +54,25 @@ def events(text: Iterable[str]) -> list[Event]:
             found.append(Event(at, int(forked[1]), "forked", int(forked[2])))
         elif name == "sched_process_exit":
             found.append(Event(at, pid, "ended"))
-    return found
+    return sorted(found, key=lambda one: one.seconds)
 
 
-def roles(found: Sequence[Event], host: int, execve: int, begin: float, end: float) -> dict[int, str]:
+def parents(found: Iterable[Event]) -> dict[int, int]:
+    return {one.number: one.pid for one in found if one.kind == "forked"}
+
+
+def between(found: Sequence[Event], begin: float, end: float) -> Sequence[Event]:
+    """The events of a run, and some before it: what each is in the middle of."""
+    low = bisect_left(found, begin - _BEFORE_SECONDS, key=lambda one: one.seconds)
+    return found[low : bisect_right(found, end, key=lambda one: one.seconds)]
+
+
+def roles(found: Sequence[Event], forked: Mapping[int, int], host: int, execve: int, begin: float, end: float) -> dict[int, str]:
     """Who is who in a run between two moments: the guest is who executes a program then, init its parent, the slot that one's."""
-    parents = {one.number: one.pid for one in found if one.kind == "forked"}
     for one in found:
         if one.kind == "enter" and one.number == execve and begin <= one.seconds <= end and one.pid != host:
-            init = parents[one.pid]
-            return {host: "host", parents[init]: "slot", init: "init", one.pid: "guest"}
+            init = forked[one.pid]
+            return {host: "host", forked[init]: "slot", init: "init", one.pid: "guest"}
     raise ValueError("the trace has no guest between these moments: events were lost, or the run was not traced")
 
 
