@@ -15,7 +15,7 @@ from boxes import MIB, Guests
 from sandbox_native import Limits, Policy, Sandbox, Status
 
 pytestmark = pytest.mark.needs("userns")
-PRIVATE = ("/tmp", "/home/guest", "/workspace", "/dev/shm")
+PRIVATE = ("/tmp", "/home/guest", "/workspace", "/dev/shm", "/dev/mqueue")
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_etc_is_made_up(box: Sandbox) -> None:
 
 @pytest.mark.kernel
 def test_dev_has_what_programs_need_and_no_more(box: Sandbox) -> None:
-    there = {"null", "zero", "full", "random", "urandom", "fd", "stdin", "stdout", "stderr", "shm"}
+    there = {"null", "zero", "full", "random", "urandom", "fd", "stdin", "stdout", "stderr", "shm", "mqueue"}
     assert set(shell(box, "ls /dev")) == there
     assert shell(box, "head -c 3 /dev/zero | od -An -tx1; head -c 4 /dev/urandom | wc -c") == [" 00 00 00", "4"]
     assert shell(box, "echo x > /dev/null; echo x > /dev/full || echo full") == ["full"]

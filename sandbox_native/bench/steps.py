@@ -131,7 +131,7 @@ def table(seconds: float, steps: Shares, counts: Shares, least: float) -> str:
         for taken, call in mine:
             if taken / total >= least:
                 often = counts.get((role, call), 0) if call not in (timeline.OWN, timeline.WAKING[1]) else 0
-                line(role, call, f"{often:g}" if often else "", taken)
+                line(role, call, f"{often:.0f}" if often else "", taken)
         rest = [taken for taken, _ in mine if taken / total < least]
         if rest:
             line(role, f"{len(rest)} other calls", "", sum(rest))
