@@ -6,6 +6,7 @@ are used in turn, longest idle first, so that the kernel tears down one box whil
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import threading
@@ -19,7 +20,7 @@ from sandbox_native.backends.native import raise_failure
 from sandbox_native.backends.patience import patiently
 from sandbox_native.backends.slots import CLOSE_MS, Slot, close_descriptors
 from sandbox_native.cgroup import Group
-from sandbox_native.errors import SetupError
+from sandbox_native.errors import REMEDIES, SetupError
 
 _TIMEOUT_MS: Final = 30_000  # an emulated machine needs 40 times what a real one does
 _IMPORT_TIMEOUT_MS: Final = 300_000  # of a warm interpreter
@@ -123,6 +124,8 @@ class Engine:
                 slot.lent = True
                 return slot
             self.drop(slot)
+            if not self.alive:  # not the slot alone: whoever asks makes another engine
+                raise SetupError("lost", errno.EPIPE, "launcher", REMEDIES["lost"])
         slot = self.new()
         slot.lent = True
         return slot
