@@ -77,6 +77,7 @@ class LinuxBox:
         elif job.stdin.fd >= 0:
             raw.stdin_source = job.stdin.fd
         self._pid = os.getpid()  # last: __del__ has nothing to do before
+        slot.lent = True  # from here on this gives it back
 
     @property
     def raw(self) -> Any:
@@ -287,6 +288,7 @@ class LinuxBox:
                 try:
                     self._given.close()
                 finally:
+                    self.slot.lent = False  # what interrupts the rest leaves it to itself
                     give_back, self._give_back = self._give_back, None
         finally:
             if give_back is not None:

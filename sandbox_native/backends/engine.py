@@ -121,14 +121,11 @@ class Engine:
                 else:
                     break
             if slot.alive:
-                slot.lent = True
                 return slot
             self.drop(slot)
             if not self.alive:  # not the slot alone: whoever asks makes another engine
                 raise SetupError("lost", errno.EPIPE, "launcher", REMEDIES["lost"])
-        slot = self.new()
-        slot.lent = True
-        return slot
+        return self.new()
 
     def new(self) -> Slot:
         """A slot that was not there before."""
