@@ -54,7 +54,9 @@ class Model:
         """Names that nobody may write: at the root's top and in its repositories, whichever root is seen there."""
         tops = ["", *(str(path.parent.relative_to(host)) for path in Path(host).rglob(".git"))] if Path(host).is_dir() else []
         for top in tops:
-            for name in (".git/hooks", ".git/config", ".bashrc"):
+            # A root that is itself the beginning of such a name denies the rest of it.
+            rest = ("hooks", "config") if Path(host).name == ".git" and not top else ()
+            for name in (".git/hooks", ".git/config", ".bashrc", *rest):
                 parts = inside + [part for part in f"{top}/{name}".split("/") if part not in ("", ".")]
                 if Path(self.file("/".join(parts))).exists():
                     yield parts
