@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import tempfile
 import time
@@ -46,6 +47,7 @@ class Footprint:
 def left_behind(before: Footprint, patience_seconds: float) -> dict[str, list[str]]:
     """What stays beyond `before` after some patience: a closed launcher ends by itself, a moment later."""
     deadline = time.monotonic() + patience_seconds
+    gc.collect()  # what a test's own exceptions hold on to, by their frames, is no leak
     while (more := Footprint.take().beyond(before)) and time.monotonic() < deadline:
         time.sleep(0.002)
     return more
