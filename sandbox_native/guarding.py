@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sandbox_native import mandatory, survey
 from sandbox_native.environment import WORKSPACE
@@ -130,15 +131,31 @@ def by_host(path: str, policy: Policy) -> Policy:
     )
 
 
+REPOSITORIES: Final = 512
+"""That are guarded in one root: what it costs to look for their names comes before each run, and a guest can make many."""
+
+
+_UNSEARCHED: Final = "more directories in it than can be searched for git repositories"
+
+
+def _first(seen: Survey) -> Survey:
+    tops = seen.repositories[:REPOSITORIES]
+    return replace(seen, repositories=tops, git_directories=seen.git_directories[: REPOSITORIES - len(tops)], complete=False)
+
+
 def guarded(root: int, one: Guarded, policy: Policy, field: str, seen: Survey | None = None) -> Guarded:
     """With what has to be guarded in the open directory `root`. PolicyError when nobody can tell what that is: with changes that
     are kept apart, the commit still refuses what was not found. `seen`: what is known of it already."""
     if seen is None:
         seen = survey.walk(root, survey.GUARDS, deep=False, skip=one.closed)
-    if not seen.complete and policy.writes is Writes.DIRECT:
-        reason = "has more directories in it than can be searched for git repositories, so not all could be guarded"
+    repositories = len(seen.repositories) + len(seen.git_directories)
+    if policy.writes is Writes.DIRECT and (not seen.complete or repositories > REPOSITORIES):
+        many = f"more than {REPOSITORIES} git repositories in it" if seen.complete else _UNSEARCHED
+        reason = f"has {many}, so not all could be guarded"
         remedy = "give a workspace of its own, writes=Writes.COMMIT, or list the directories with the many in protected="
         raise PolicyError(reason, field=field, value=one.host, remedy=remedy)
+    if repositories > REPOSITORIES:
+        seen = _first(seen)
     try:
         return replace(one, protection=protect(root, one.wanted(policy, seen), seen), searched=seen.complete)
     except PermissionError:

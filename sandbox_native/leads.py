@@ -19,12 +19,13 @@ from typing import Final
 from sandbox_native import mandatory
 from sandbox_native.mandatory import GIT, join
 from sandbox_native.paths import contains
-from sandbox_native.snapshots import State, UnreadError, look
+from sandbox_native.snapshots import DEEPEST, State, UnreadError, look, shortened
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_POINTER_BYTES: Final = 4096  # of a .git file or commondir
+_POINTER_BYTES: Final = 4096  # of a .git file or commondir: git takes none that is longer than a path
 _LINKS: Final = 40  # on one way, as the kernel has it
 _LONGEST: Final = 4095  # path that one call takes
+_DEEPEST: Final = DEEPEST - 4  # what is denied there lies deeper still
 _GONE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -51,6 +52,8 @@ class Place:
             state = self._look("/".join((*done, part)))
             if state is None or state.kind != "link" or not left:
                 done.append(part)
+                if len(done) > _DEEPEST:
+                    raise UnreadError(shortened(path), f"it leads more than {_DEEPEST} directories deep")
                 continue
             left -= 1
             self.passed.add("/".join((*done, part)))
@@ -65,7 +68,7 @@ class Place:
 
     def _look(self, path: str) -> State | None:
         if len(os.fsencode(path)) > _LONGEST:
-            raise UnreadError(path[:80] + "...", os.strerror(errno.ENAMETOOLONG))
+            raise UnreadError(shortened(path), os.strerror(errno.ENAMETOOLONG))
         try:
             return look(self.fd, path)
         except OSError as error:
@@ -81,15 +84,18 @@ class Place:
                 return None
             raise _unread(path, error) from error
         try:
-            text = os.read(fd, _POINTER_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+            text = os.read(fd, _POINTER_BYTES + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
         except OSError as error:
             raise _unread(path, error) from error
         finally:
             os.close(fd)
         word = os.fsdecode(text.split(b"\n", 1)[0]).rstrip("\r")
-        if not word.startswith(key) or "\0" in word:
+        if not word.startswith(key) or "\0" in word or len(word) > _POINTER_BYTES:
             return None
-        return self.led(path.rpartition("/")[0], word[len(key) :].strip())
+        try:
+            return self.led(path.rpartition("/")[0], word[len(key) :].strip())
+        except UnreadError as error:
+            raise UnreadError(path, f"what it points to: {error.reason}") from error
 
     def led(self, directory: str, text: str) -> str | None:
         """Where `text` leads from a directory beneath the root."""

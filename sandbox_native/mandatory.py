@@ -27,6 +27,10 @@ QUARANTINE: Final = f"{OURS}quarantine"
 
 GIT: Final = ".git"
 _OF_GIT: Final = ("hooks", "config", "config.worktree", "commondir")
+KEPT: Final = ("objects", "refs")
+"""What git takes a directory for a repository by, with a HEAD. A guest may write in them, and not move them: what has no name of
+its own, a bare repository or a submodule's, is known by them in the next run too. (Git replaces HEAD at every checkout.)"""
+
 _PARTS: Final = tuple(tuple(name.split("/")) for name in NAMES)
 
 
@@ -51,6 +55,12 @@ def within(path: str, extra: Iterable[str]) -> Iterator[str]:
 def of_git(directory: str) -> Iterator[str]:
     """What is denied of a git directory that is not called .git: a bare repository's, a worktree's, a submodule's."""
     for name in _OF_GIT:
+        yield join(directory, name)
+
+
+def kept(directory: str) -> Iterator[str]:
+    """What is not moved away from such a git directory."""
+    for name in KEPT:
         yield join(directory, name)
 
 

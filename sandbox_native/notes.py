@@ -1,206 +1,109 @@
-"""What was absent when a run with direct writes began, in a note beside the root: for when the host is killed before it can
-settle. Linux, host process; called by run_checks.py, and by commit/recovery.py for whoever asks.
+"""What was absent when a run with direct writes began, written down for when the host is killed before it can settle. Linux,
+host process; called by run_checks.py and showing.py, and by commit/recovery.py for whoever asks.
 
-A note is a file of the caller's, of mode 0600, in a directory of mode 0700 that is named like the quarantine and by the root's
-inode. The host holds a lock on it as long as the run lasts, so one that can be locked is of a host that is gone. It is settled
-like a run that ends: what was absent is moved away. What was there was a mount point then, and needs nothing.
+A note is a claim (state.py): one whose host is gone is settled like a run that ends, what was absent is moved away. What was
+there was a mount point then, and needs nothing. A note without its last byte was never finished, and its host had no guest yet.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from sandbox_native import state
 from sandbox_native.denials import Denial
-from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import WORKSPACE
-from sandbox_native.mandatory import QUARANTINE, join
+from sandbox_native.errors import SetupError
+from sandbox_native.mandatory import join
 from sandbox_native.policy import Policy
 from sandbox_native.protection import Protection
 from sandbox_native.quarantine import quarantine
-from sandbox_native.quarantine_places import above_of, beside, ours
-from sandbox_native.snapshots import State, look_softly
+from sandbox_native.snapshots import State, UnreadError, look_softly, trie
+from sandbox_native.state import Claim, Kept
 
-_READ: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_WRITE: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LARGEST: Final = 16 << 20
-_TRIES: Final = 8  # others remove the directory when they leave it
-_NOWHERE: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOLCK, errno.EOPNOTSUPP)
+PREFIX: Final = "note-"
+_END: Final = b"\n"
 _TURNED: Final = "a link that leads elsewhere since a run whose host was killed: look at it before you trust it"
+_UNREADABLE: Final = "it says what a killed host's guest may have made: look for that in the directory, then remove the file"
+
+UNTOLD: Final[dict[tuple[int, int], tuple[Denial, ...]]] = {}
+"""By device and inode, what was settled and stands in no Result yet: the next run with that directory tells it."""
 
 
-@dataclass(slots=True)
-class Note:
-    """One that is written. `remove` it when the run is settled; `close` leaves it."""
-
-    name: str
-    directory: int
-    file: int
-
-    def remove(self) -> None:
-        """Harmless when repeated."""
-        if self.file < 0:
-            return
-        try:
-            os.unlink(self.name, dir_fd=self.directory)
-        except FileNotFoundError:
-            pass
-        _remove_empty(self.directory)
-        self.close()
-
-    def close(self) -> None:
-        fds, self.directory, self.file = (self.directory, self.file), -1, -1
-        for fd in fds:
-            if fd >= 0:
-                os.close(fd)
+def keep_untold(key: tuple[int, int], found: tuple[Denial, ...]) -> None:
+    if found:
+        UNTOLD[key] = (*UNTOLD.get(key, ()), *found)
 
 
-class Notes:
-    """Of one root, in the nearest directory above it that no guest of a policy sees. A context manager."""
-
-    def __init__(self, root: int, shown: Iterable[str]) -> None:
-        """`root` stays the caller's; `shown` are host directories that guests see."""
-        self._root, self._above = root, beside(root, tuple(shown))
-        self._name = _name(root)
-
-    def __enter__(self) -> Notes:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._above is not None:
-            os.close(self._above)
-
-    def settle(self, policy: Policy, inside: str) -> tuple[Denial, ...]:
-        """What is left of hosts that are gone."""
-        return () if self._above is None else tuple(_settle(self._root, self._above, self._name, policy, inside))
-
-    def write(self, absent: frozenset[str], before: Mapping[str, State]) -> Note | None:
-        """None where nothing can be written beside the root."""
-        if self._above is None:
-            return None
-        there = {path: [state.kind, state.text] for path, state in before.items() if path not in absent}
-        data = json.dumps({"absent": sorted(absent), "there": there}).encode("ascii")
-        for _ in range(_TRIES):
-            try:
-                if (note := _written(self._above, self._name, data)) is not None:
-                    return note
-            except OSError as error:
-                if error.errno in _NOWHERE:
-                    return None
-                raise
-        return None
-
-
-def settle_all(root: int) -> bool:
-    """Whether there was anything left beside the directory `root`, whatever policy the host had that is gone."""
-    found = False
-    for above in above_of(root):
-        try:
-            for _ in _settle(root, above, _name(root), Policy.strict(), WORKSPACE):
-                found = True
-        finally:
-            os.close(above)
-    return found
-
-
-def _name(root: int) -> str:
-    return f"{QUARANTINE}-{os.fstat(root).st_ino}"
-
-
-def _written(above: int, name: str, data: bytes) -> Note | None:
-    """None when somebody removed the directory meanwhile, or has our note for one that was left."""
+def write(root: int, absent: frozenset[str], before: Mapping[str, State]) -> Claim:
+    """Of a run that begins in the directory `root`. SetupError where it cannot be written."""
+    there = {path: [state.kind, state.text] for path, state in before.items() if path not in absent}
+    told = {"root": state.identity(root), "absent": sorted(absent), "there": there}
+    note = state.claim(root, f"{PREFIX}{os.urandom(6).hex()}")
     try:
-        os.mkdir(name, 0o700, dir_fd=above)
-    except FileExistsError:
-        pass
-    if (directory := ours(above, name)) is None:
-        return None
-    note = Note(os.urandom(6).hex(), directory, -1)
-    try:
-        note.file = os.open(note.name, _WRITE, 0o600, dir_fd=directory)
-        fcntl.flock(note.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(note.file).st_nlink:
-            os.write(note.file, data)
-            return note
-    except (FileNotFoundError, BlockingIOError):
-        pass
+        note.write(json.dumps(told).encode("ascii") + _END)
     except BaseException:
         note.remove()
-        note.close()
         raise
-    note.close()
-    return None
+    return note
 
 
-def _settle(root: int, above: int, name: str, policy: Policy, inside: str) -> Iterator[Denial]:
-    if look_softly(above, name) is None or (directory := ours(above, name)) is None:
-        return
+def settle(root: int, policy: Policy, inside: str) -> tuple[Denial, ...]:
+    """What is left of hosts that are gone. SetupError where a note cannot be read: it stays."""
+    kept = state.look(root)
+    return () if kept is None else settle_kept(root, kept, policy, inside)[1]
+
+
+def settle_kept(root: int, kept: Kept, policy: Policy | None = None, inside: str = WORKSPACE) -> tuple[bool, tuple[Denial, ...]]:
+    """Whether there were any, whatever policy their hosts had; closes `kept`."""
+    found, denials = False, list[Denial]()
     try:
-        for one in os.listdir(directory):
-            if (file := _abandoned(directory, one)) is not None:
-                try:
-                    yield from _settled(root, os.read(file, _LARGEST), policy, inside)
-                    os.unlink(one, dir_fd=directory)
-                finally:
-                    os.close(file)
-        _remove_empty(directory)
+        for name in kept.names(PREFIX):
+            with state.left(kept, name) as file:
+                if file >= 0:
+                    found = True
+                    denials += _settled(root, _read(file, kept.path(name)), policy or Policy.strict(), inside)
+                    kept.forget(name)
     finally:
-        os.close(directory)
+        kept.close()
+    return found, tuple(denials)
 
 
-def _abandoned(directory: int, name: str) -> int | None:
-    """A note that is ours by now; None for one whose host is at work, or that is gone."""
+_Told = tuple[list[int], frozenset[str], dict[str, State]]
+
+
+def _read(file: int, path: str) -> _Told | None:
+    """None for what was never finished. SetupError for what cannot be understood."""
     try:
-        file = os.open(name, _READ, dir_fd=directory)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP, errno.EISDIR, errno.ENXIO):
+        with open(file, "rb", closefd=False) as reading:
+            data = reading.read()
+        if not data.endswith(_END):
             return None
-        raise
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return None
-    return file
-
-
-def _settled(root: int, data: bytes, policy: Policy, inside: str) -> Iterator[Denial]:
-    try:
         told = json.loads(data)
         absent = frozenset(map(str, told["absent"]))
-        there = {str(path): (kind, text) for path, (kind, text) in told["there"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):  # its host was killed before it had a guest
-        return
+        there = {str(path): State(kind, 0, 0, text) for path, (kind, text) in told["there"].items()}
+        trie((*absent, *there))
+        return told["root"], absent, there
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UnreadError, OSError) as error:
+        code = error.errno if isinstance(error, OSError) else None
+        raise SetupError("state", code or errno.EINVAL, path, _UNREADABLE) from error
+
+
+def _settled(root: int, told: _Told | None, policy: Policy, inside: str) -> Iterator[Denial]:
+    if told is None or told[0] != state.identity(root):
+        return  # of a directory that is gone, whose numbers this one has
+    _, absent, there = told
     before: dict[str, State] = {}
-    for path, (kind, text) in there.items():
+    for path, was in there.items():
         now = look_softly(root, path)
-        if now is not None and kind == "link":
+        if now is not None and was.kind == "link":
             before[path] = now  # nobody puts a link where a file says so
-            if (now.kind, now.text) != (kind, text):
+            if (now.kind, now.text) != (was.kind, was.text):
                 yield Denial(kind="quarantine", name=join(inside, path), arguments="", reason=_TURNED)
         elif now is not None:
-            before[path] = now if now.kind == kind else State(kind, 0, 0)
+            before[path] = now if now.kind == was.kind else was
     protection = Protection(names=absent, denied=absent, before=before, guards=(), watched=False)
     yield from quarantine(root, protection, policy, inside=inside)
-
-
-def _remove_empty(directory: int) -> None:
-    """Where others have notes too, it stays."""
-    try:
-        above = os.open("..", DIRECTORY, dir_fd=directory)
-    except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise
-        return
-    try:
-        os.rmdir(os.path.basename(os.readlink(f"/proc/self/fd/{directory}")), dir_fd=above)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, *_NOWHERE):
-            raise
-    finally:
-        os.close(above)

@@ -80,7 +80,7 @@ class Places:
         if covered or not at or on_hosts:
             at = self._put_aside(shown, keep_apart)
         elif keep_apart:
-            self._change(shown, shown.inside)
+            self._change(shown, at)
         if shown.kind == "dir":
             if not making:
                 self._make(at, directory=True)

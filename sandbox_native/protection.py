@@ -57,7 +57,7 @@ class Protection:
     before: Mapping[str, State]
     guards: tuple[Guard, ...]
     passed: frozenset[str] = frozenset()
-    """Links on the way from one of these to where it leads: not denied, but they lead where they led."""
+    """Links on the way from one of these to where it leads, and what is kept: not denied, but links lead where they led."""
     ours: frozenset[str] = frozenset()
     """What the host itself had left at the top."""
     watched: bool = True
@@ -82,9 +82,10 @@ def protect(root: int, wanted: Wanted, survey: Survey) -> Protection:
     names.update(mandatory.within(wanted.host, wanted.deny_write))
     for directory in survey.git_directories:
         names.update(mandatory.of_git(directory))
+    kept = {name for directory in survey.git_directories for name in mandatory.kept(directory)}
     hidden = set(wanted.hidden)
     for _ in range(_ROUNDS):
-        ways = frozenset(place.passed)
+        ways = kept | place.passed
         before, shut = snapshot(root, names | hidden | ways)
         more = Leads(place, before)
         new_names, new_hidden = more.of(names), more.of(hidden)
@@ -96,13 +97,13 @@ def protect(root: int, wanted: Wanted, survey: Survey) -> Protection:
         path = next(iter(sorted((new_names - names) | (new_hidden - hidden))), "") or next(iter(sorted(place.passed)), "")
         raise UnreadError(path, "what leads to it leads on and on")
     shut |= {path: state for path in survey.unreadable if (state := look_softly(root, path))}
-    guards = _guards(root, {**shut, **before}, names | shut.keys(), hidden, wanted.roots)
+    guards = _guards(root, {**shut, **before}, names | shut.keys(), hidden, wanted.roots, kept & before.keys())
     return Protection(
         names=frozenset(names | hidden),
         denied=frozenset(names),
         before=before,
         guards=tuple(guards),
-        passed=ways - names - hidden,
+        passed=frozenset(ways - names - hidden),
         ours=frozenset(survey.ours),
     )
 
@@ -111,10 +112,15 @@ def protect(root: int, wanted: Wanted, survey: Survey) -> Protection:
 
 
 def _guards(
-    root: int, states: Mapping[str, State], fixed: Iterable[str], hidden: Iterable[str], roots: Iterable[str]
+    root: int,
+    states: Mapping[str, State],
+    fixed: Iterable[str],
+    hidden: Iterable[str],
+    roots: Iterable[str],
+    kept: Iterable[str],
 ) -> Iterator[Guard]:
     """Of what is there; nothing beneath what is covered or read-only needs one, but to cover it. `roots`: what is seen at and
-    beneath them is another's."""
+    beneath them is another's. `kept`: can be written, and not moved."""
     others = set(roots)
     states = {name: state for name, state in states.items() if name not in others and not _below_one(name, others)}
     masks = {name for name in hidden if name in states}
@@ -122,7 +128,8 @@ def _guards(
     ends = [name for name in masks | read_only if states[name].kind in ("directory", "file") and not _below_one(name, masks)]
     ends = [name for name in ends if name in masks or not _below_one(name, read_only)]
     links = [name for name, state in states.items() if state.kind == "link"]
-    ways = {name for name in _ways([*ends, *others, *links]) if name not in others and not _below_one(name, others)}
+    ways = {*kept, *_ways([*kept, *ends, *others, *links])}
+    ways = {name for name in ways if name not in others and not _below_one(name, others)}
     for name in sorted({*ends, *ways}, key=lambda name: (name.count("/"), name)):
         state = states.get(name) or look_softly(root, name)
         if state is None or state.kind == "link" or (name not in ends and (name in masks or _below_one(name, masks | read_only))):

@@ -12,21 +12,30 @@ import errno
 import os
 from typing import Final, Literal
 
+from sandbox_native import state
 from sandbox_native.denials import Denial
+from sandbox_native.descent import WAY, Descent
 from sandbox_native.environment import WORKSPACE
+from sandbox_native.errors import SetupError
 from sandbox_native.mandatory import GIT, OURS, join
 from sandbox_native.policy import Policy
 from sandbox_native.protection import Protection
 from sandbox_native.quarantine_places import Places, allow
-from sandbox_native.snapshots import State, Trie, look, trie
+from sandbox_native.snapshots import State, Trie, look, trie, waiting
 from sandbox_native.workspace import Handed
 
-_WAY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES: Final = 8  # somebody else at work may make it again
+
+_FEW: Final = 16  # of our names that are told one by one
+_MOST_DENIALS: Final = 256
 
 _MOVED: Final = "made under a name that no guest may write: moved away when the run ended"
 _REPLACED: Final = "replaced from outside of the box while the run lasted, which undid its guard: look at it before you trust it"
 _LINK: Final = "a link that the guest changed: it leads where it led before"
+_GONE: Final = "moved away by somebody who is at work there while it was looked at: what is denied in it was not"
+_FURTHER: Final = "further names that were settled: they are not listed"
+_UNSETTLED: Final = "what was made under denied names is still there: the next run with the directory, or recover, moves it away"
+_STAYS: Final = "could not be moved away ({}): it is still there"
 _AGAIN: Final = "made again each time that it was moved away, by somebody who is still at work there"
 
 
@@ -34,14 +43,19 @@ def quarantine(
     root: int, protection: Protection, policy: Policy, *, inside: str = WORKSPACE, handed: Handed | None = None
 ) -> tuple[Denial, ...]:
     """Of the directory `root`, which stays the caller's and is `inside` to the guest. `handed`: files changed owners for the
-    run."""
-    with Places(root, (host for host, _ in (*policy.readable, *policy.writable))) as places:
-        visit = _Visit(places, protection, inside)
-        if protection.watched:
-            visit.ours(root)
-        visit.directory(root, trie(protection.names | protection.passed), "")
-        places.give_back(handed)
-        return tuple(sorted(visit.denials, key=lambda denial: denial.name))
+    run. SetupError when not all could be looked at; it can be called again."""
+    try:
+        with Places(root, (host for host, _ in (*policy.readable, *policy.writable))) as places:
+            visit = _Visit(places, protection, inside)
+            visit.all(root, trie(protection.names | protection.passed))
+            if protection.watched:
+                visit.ours(root)
+            places.give_back(handed)
+            return visit.denials
+    except OSError as error:
+        if isinstance(error, SetupError):
+            raise
+        raise SetupError("quarantine", error.errno or 0, os.readlink(f"/proc/self/fd/{root}"), _UNSETTLED) from error
 
 
 Verdict = Literal["keep", "move", "replaced"]
@@ -72,46 +86,81 @@ class _Visit:
 
     def __init__(self, places: Places, protection: Protection, inside: str) -> None:
         self._places, self._protection, self._inside = places, protection, inside
-        self._denied = set(protection.names)
-        self.denials: list[Denial] = []
+        self._denials: list[Denial] = []
+        self._beyond = 0
+
+    @property
+    def denials(self) -> tuple[Denial, ...]:
+        found = sorted(self._denials, key=lambda denial: denial.name)
+        if self._beyond:
+            found.append(Denial(kind="quarantine", name="…", reason=_FURTHER, count=self._beyond))
+        return tuple(found)
 
     def ours(self, root: int) -> None:
-        """Names at the top that only the host gives."""
+        """Names at the top that only the host gives: all into one directory, however many."""
         with os.scandir(root) as entries:
-            made = [entry.name for entry in entries if entry.name.startswith(OURS) and entry.name not in self._protection.ours]
-        self._denied |= set(made)
-        self.directory(root, trie(made), "")
-
-    def directory(self, fd: int, wanted: Trie, above: str) -> None:
-        for name, beneath in wanted.items():
-            path = join(above, name)
-            try:
-                now = self._settle(fd, name, path)
-                if now is not None and now.kind == "directory" and beneath:
-                    self._enter(fd, name, now, beneath, path)
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    raise
-                self._tell(path, f"could not be moved away ({os.strerror(error.errno or 0)}): it is still there")
-
-    def _enter(self, fd: int, name: str, now: State, beneath: Trie, path: str) -> None:
-        try:
-            below = os.open(name, _WAY, dir_fd=fd)
-        except FileNotFoundError:
+            made = {entry.name for entry in entries if entry.name.startswith(OURS)} - self._protection.ours - self._places.names
+        made -= state.recorded() if made else set()
+        if not made:
             return
+        where, moved, failed = self._places.move_all(root, sorted(made))
+        for name, error in failed:
+            self._tell(name, _STAYS.format(os.strerror(error)))
+        for name in moved[:_FEW]:
+            self._tell(name, _MOVED, f"{where}/{name}")
+        if (beyond := len(moved) - _FEW) > 0:
+            self._tell(f"{OURS}…", _MOVED, where, beyond)
+
+    def all(self, root: int, wanted: Trie) -> None:
+        with Descent(root, WAY) as place:
+            levels = [waiting(wanted)]
+            while levels:
+                if levels[-1]:
+                    name, beneath = levels[-1].pop()
+                    if self._one(place, name, beneath):
+                        levels.append(waiting(beneath))
+                    continue
+                levels.pop()
+                if levels:
+                    self._up(place, levels)
+
+    def _up(self, place: Descent, levels: list[list[tuple[str, Trie]]]) -> None:
         try:
-            self.directory(below, beneath, path)
-        finally:
-            os.close(below)
+            place.up()
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+            here = place.path("")[:-1]
+            deep = place.up_by_name() + 1
+            if any(levels[deep:]):
+                self._tell(here, _GONE)
+            del levels[deep:]
+
+    def _one(self, place: Descent, name: str, beneath: Trie) -> bool:
+        """Whether `place` is now in that directory, where there is more to do."""
+        path = place.path(name)
+        try:
+            now = self._settle(place.fd, name, path)
+            if now is None or now.kind != "directory" or not beneath:
+                return False
+            place.down(name)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise
+            self._tell(path, _STAYS.format(os.strerror(error.errno or 0)))
+            return False
+        return True
 
     def _settle(self, fd: int, name: str, path: str) -> State | None:
         """What may stay at a name: what was there before, or nothing."""
-        was, denied = self._protection.before.get(path), path in self._denied
+        was, denied = self._protection.before.get(path), path in self._protection.names
         moved = False
         for _ in range(_TRIES):
             now = _entered(fd, name)
             verdict = judge(name, now, was, denied=denied)
-            if verdict == "replaced" and was is not None and self._places.has(was, path):
+            if verdict == "replaced" and was is not None and self._places.has(was, fd, path):
                 verdict = "move"
             if verdict != "move":
                 break
@@ -130,8 +179,12 @@ class _Visit:
                 self._tell(path, _LINK)
         return now
 
-    def _tell(self, path: str, reason: str, arguments: str = "") -> None:
-        self.denials.append(Denial(kind="quarantine", name=join(self._inside, path), arguments=arguments, reason=reason))
+    def _tell(self, path: str, reason: str, arguments: str = "", count: int = 1) -> None:
+        if len(self._denials) >= _MOST_DENIALS:
+            self._beyond += count
+            return
+        name = join(self._inside, path)
+        self._denials.append(Denial(kind="quarantine", name=name, arguments=arguments, reason=reason, count=count))
 
 
 def _entered(fd: int, name: str) -> State | None:

@@ -17,7 +17,7 @@ from typing import Final
 from sandbox_native.hostmounts import mount_id
 from sandbox_native.mandatory import QUARANTINE
 from sandbox_native.paths import contains
-from sandbox_native.snapshots import State, look
+from sandbox_native.snapshots import State, is_name, look
 from sandbox_native.workspace import Handed
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,6 +33,8 @@ class Places:
         """`root` stays the caller's; `shown` are host directories that guests see."""
         self._root, self._shown = root, tuple(shown)
         self._places: dict[str, int] = {}
+        self.names: set[str] = set()
+        """Of those that were made in the root."""
 
     def __enter__(self) -> Places:
         return self
@@ -76,7 +78,8 @@ class Places:
     def _fresh(self, above: int, own: bool) -> int:
         tail = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(6).hex()}"
         if not own:
-            return _made(above, f"{QUARANTINE}-{tail}")
+            self.names.add(name := f"{QUARANTINE}-{tail}")
+            return _made(above, name)
         common = _common(above)
         try:
             root = os.path.basename(os.readlink(f"/proc/self/fd/{self._root}"))
@@ -84,22 +87,41 @@ class Places:
         finally:
             os.close(common)
 
-    def has(self, state: State, path: str) -> bool:
-        """Whether what was there before the run was an earlier guest's, and lies in the quarantine by now."""
+    def has(self, state: State, fd: int, path: str) -> bool:
+        """Whether what was there before the run, in the directory `fd`, was an earlier guest's, and lies in a quarantine by now:
+        in any place that `move` uses."""
         above = beside(self._root, self._shown)
-        if above is None:
-            return False
         try:
-            for name in _shared():
-                if (common := ours(above, name)) is not None:
-                    try:
-                        if any(_holds(common, f"{run}/{path}", state) for run in os.listdir(common)):
-                            return True
-                    finally:
-                        os.close(common)
-            return False
+            found = [] if above is None else [ours(above, name) for name in _shared()]
+            if any(_any_holds(common, "", path, state) for common in found if common is not None):
+                return True
         finally:
-            os.close(above)
+            if above is not None:
+                os.close(above)
+        fds = (os.open(".", _DIRECTORY, dir_fd=place) for place in (self._root, fd))
+        return any(_any_holds(one, f"{QUARANTINE}-", path, state) for one in fds)
+
+    def move_all(self, root: int, names: Iterable[str]) -> tuple[str, list[str], list[tuple[str, int]]]:
+        """Names at the top, together: into which directory, those that were moved, those that could not be, with why."""
+        place = self._place("beside", root)
+        if place is None and (place := self._place("in the root", root)) is None:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        target = _made(place, os.urandom(6).hex())
+        moved, failed = [], []
+        try:
+            for name in names:
+                try:
+                    _rename_to(root, name, target, name)
+                    moved.append(name)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    if error.errno in (errno.EMFILE, errno.ENFILE):
+                        raise
+                    failed.append((name, error.errno or 0))
+            return os.readlink(f"/proc/self/fd/{target}"), moved, failed
+        finally:
+            os.close(target)
 
     def give_back(self, handed: Handed | None) -> None:
         """`handed`: files had changed owners for the run."""
@@ -134,6 +156,15 @@ def above_of(root: int) -> Iterator[int]:
             yield os.dup(fd)
     finally:
         os.close(fd)
+
+
+def _any_holds(directory: int, prefix: str, path: str, state: State) -> bool:
+    """Closes `directory`."""
+    try:
+        names = (name for name in os.listdir(directory) if name.startswith(prefix))
+        return any(_holds(directory, f"{name}/{path}", state) for name in names)
+    finally:
+        os.close(directory)
 
 
 def _holds(common: int, path: str, state: State) -> bool:
@@ -194,9 +225,12 @@ def ours(above: int, name: str) -> int | None:
 
 def _rename_into(fd: int, name: str, place: int, path: str) -> str:
     """Where it is now, on the host."""
+    parts = path.split("/")
+    if not all(map(is_name, (*parts, name))):
+        raise ValueError(f"{path!r} does not lie beneath a directory")
     way = os.dup(place)
     try:
-        for part in path.split("/")[:-1]:
+        for part in parts[:-1]:
             try:
                 os.mkdir(part, 0o700, dir_fd=way)
             except FileExistsError:
@@ -211,12 +245,16 @@ def _rename_into(fd: int, name: str, place: int, path: str) -> str:
 
 def _rename(fd: int, name: str, target: int) -> str:
     free = next(one for one in _numbered(name) if look(target, one) is None)
+    _rename_to(fd, name, target, free)
+    return os.readlink(f"/proc/self/fd/{target}") + "/" + free
+
+
+def _rename_to(fd: int, name: str, target: int, free: str) -> None:
     try:
         os.rename(name, free, src_dir_fd=fd, dst_dir_fd=target)
     except PermissionError:  # a directory that its owner may not write cannot go elsewhere
         _open_up(fd, name)
         os.rename(name, free, src_dir_fd=fd, dst_dir_fd=target)
-    return os.readlink(f"/proc/self/fd/{target}") + "/" + free
 
 
 def _numbered(name: str) -> Iterable[str]:

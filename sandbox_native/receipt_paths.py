@@ -25,7 +25,6 @@ class Brought:
     protected: int = 0
     hidden: int = 0
     searched: bool = True  # all of it was looked at for repositories
-    noted: bool = True  # what was absent, in it and in the policy's roots, is written down for when the host is killed
 
 
 NOTHING: Final = Brought()
@@ -63,8 +62,7 @@ def _protected(policy: Policy, tree: HostTree, held: int, brought: Brought, writ
     if tree.changeable:
         existing += f"; {len(tree.changeable)} links to such can be turned until the run ends"
     if policy.writes is Writes.DIRECT:
-        window = _WINDOW if brought.noted else f"{_WINDOW}, which stays open if the host is killed: no note beside the root"
-        return Layer(name="protected", mechanism="read-only mounts", held=in_place, detail=f"{existing}; {window}")
+        return Layer(name="protected", mechanism="read-only mounts", held=in_place, detail=f"{existing}; {_WINDOW}")
     if tree.unsearched or not brought.searched:
         existing += "; there are more directories than could be searched for others"
         in_place = False

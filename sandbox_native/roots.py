@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from sandbox_native import state
 from sandbox_native.errors import PolicyError
 from sandbox_native.features import launcher_path
 from sandbox_native.hostmounts import KERNEL, Location, Mount, Mounts
@@ -67,7 +68,8 @@ def look_at_writable(path: str, field: str, mounts: Mounts, covered: Iterable[st
 
 
 def refuse_writable(found: Found, field: str, mounts: Mounts, covered: Iterable[str] = ()) -> None:
-    """PolicyError for a kernel file system, all of /, what holds this package or its launcher, and what nobody may write."""
+    """PolicyError for a kernel file system, all of /, what holds this package, its launcher or its state, and what nobody may
+    write."""
     top = os.stat("/")
     if (found.device, found.inode) == (top.st_dev, top.st_ino):
         raise PolicyError("is the whole host", field=field, value=found.path, remedy="name the directories that are needed")
@@ -112,21 +114,34 @@ def _missing(error: OSError, path: str, field: str) -> Exception:
     return PolicyError(f"{os.strerror(error.errno or 0)} on the host", field=field, value=path, remedy=_MISSING)
 
 
-# ---- this package and its launcher ----
+# ---- this package, its launcher and its state ----
 
 
 def _refuse_ours(found: Found, field: str, mounts: Mounts, covered: tuple[str, ...]) -> None:
-    """A guest that can write what the host runs is the host. By place in the file system too: what a mount shows elsewhere is the
-    same file."""
-    ours = [os.path.realpath(path) for path in (os.path.dirname(__file__), launcher_path())]
+    """A guest that can write what the host runs, or what it remembers, is the host. By place in the file system too: what a
+    mount shows elsewhere is the same file."""
     places = _places(found, mounts)
-    for path in ours:
-        if any(contains(other, path) for other in covered):
-            continue
-        location = mounts.location(path)
-        direct = contains(found.path, path) or contains(path, found.path)
-        if direct or _is_above(found, path) or (location is not None and _overlap(location, places)):
+    for path in (os.path.realpath(path) for path in (os.path.dirname(__file__), launcher_path())):
+        if not _is_covered(path, covered) and _reaches(found, path, mounts, places):
             raise PolicyError(f"holds {path}, which the host runs", field=field, value=found.path, remedy=_apart(found, path))
+    path = os.path.realpath(state.path())
+    if _is_covered(path, covered):
+        state.make()  # what is not there cannot be covered
+    elif _reaches(found, path, mounts, places):
+        reason = f"holds, or lies in, {path}, where the host keeps what it must not forget"
+        remedy = f"name other directories, or set {state.VARIABLE} to a directory elsewhere"
+        raise PolicyError(reason, field=field, value=found.path, remedy=remedy)
+
+
+def _is_covered(path: str, covered: tuple[str, ...]) -> bool:
+    return any(contains(other, path) for other in covered)
+
+
+def _reaches(found: Found, path: str, mounts: Mounts, places: Iterable[Location]) -> bool:
+    """Whether what was found holds `path`, or lies in it. Of what is not there yet, by the directories that are."""
+    location = mounts.location(path)
+    direct = contains(found.path, path) or contains(path, found.path)
+    return direct or _is_above(found, path) or (location is not None and _overlap(location, places))
 
 
 def _apart(found: Found, ours: str) -> str:
@@ -152,7 +167,10 @@ def _is_above(found: Found, path: str) -> bool:
     """Whether one of the directories that lead to `path` is the very one that was found."""
     while path != "/":
         path = os.path.dirname(path)
-        status = os.stat(path)
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            continue
         if (status.st_dev, status.st_ino) == (found.device, found.inode):
             return True
     return False

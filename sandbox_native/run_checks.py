@@ -12,21 +12,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from sandbox_native import guarding, hard_links, sockets, survey
-from sandbox_native.at_work import EVERYWHERE, Stay
+from sandbox_native import guarding, hard_links, notes, sockets, survey
+from sandbox_native.at_work import EVERYWHERE, Directory, Stay
 from sandbox_native.denials import Denial
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import WORKSPACE
+from sandbox_native.errors import SetupError
 from sandbox_native.guarding import Guarded, of_root
 from sandbox_native.hostmounts import Mounts, mount_id
-from sandbox_native.notes import Note, Notes
 from sandbox_native.paths import contains
 from sandbox_native.policy import Policy, Writes
-from sandbox_native.protection import Guard
+from sandbox_native.protection import Guard, Protection
 from sandbox_native.quarantine import quarantine
 from sandbox_native.roots import Found, refuse_writable
 from sandbox_native.rules import Access
 from sandbox_native.shown import Shown
+from sandbox_native.state import Claim
 from sandbox_native.survey import Memory, Survey
 from sandbox_native.workspace import Handed, Workspace
 
@@ -40,56 +41,95 @@ class Before:
 
     - `guards`: for the request, what is mounted on top of the workspace.
     - `denials`: what is told of the workspace before the run, for its Result.
-    - `searched`: all of the workspace was looked at for repositories; `noted`: what was absent is written down beside each
-      directory, for when the host is killed.
+    - `left`: the same, of what hosts left that are gone. What no Result tells the next run tells.
+    - `searched`: all of the workspace was looked at for repositories.
     - `stale`: a writable root's guards are not those that the plan has: somebody on the host changed what is protected.
     """
 
     policy: Policy
     guards: tuple[Guard, ...] = ()
     denials: tuple[Denial, ...] = ()
+    left: dict[Directory, tuple[Denial, ...]] = field(default_factory=dict)
     stale: bool = False
     searched: bool = True
-    noted: bool = True
-    _watched: list[tuple[int, Guarded, Stay, Note | None]] = field(default_factory=list)
+    _watched: list[_Watched] = field(default_factory=list)
+    _began: bool = False
+    _failed: bool = False
     _pid: int = field(default_factory=os.getpid)
 
-    def watch(self, fd: int, guarded: Guarded, notes: Notes) -> None:
-        """From now on; what another guest may have made that is at work there counts as absent."""
+    def settle_left(self, fd: int, policy: Policy, inside: str) -> None:
+        """What hosts left that are gone."""
+        status = os.fstat(fd)
+        key = (status.st_dev, status.st_ino)
+        self.left[key] = notes.UNTOLD.pop(key, ())
+        self.left[key] += notes.settle(fd, policy, inside)
+
+    def watch(self, fd: int, guarded: Guarded) -> None:
+        """From now on; what another guest may have made that is at work there counts as absent. What was absent is written down
+        for when the host is killed."""
         assert guarded.protection is not None
-        status, protection = os.fstat(fd), guarded.protection
+        status, protection, own = os.fstat(fd), guarded.protection, os.dup(fd)
         stay = EVERYWHERE.enter((status.st_dev, status.st_ino), frozenset(protection.absent))
         known = {name: state for name, state in protection.before.items() if name not in stay.doubtful}
-        self._watched.append((os.dup(fd), replace(guarded, protection=replace(protection, before=known)), stay, None))
-        note = notes.write(stay.doubtful, known)
-        self._watched[-1] = (*self._watched[-1][:3], note)
-        self.noted &= note is not None
+        watched = _Watched(own, guarded.inside, replace(protection, before=known), stay)
+        self._watched.append(watched)
+        watched.note = notes.write(fd, stay.doubtful, known)
 
     def settle(self, handed: Handed | None = None) -> tuple[Denial, ...]:
-        """When the box is dead: moves away what the guest made under a denied name. `handed`: the workspace's files changed
-        owners."""
-        found: list[Denial] = []
-        for fd, guarded, _, note in self._watched:
-            if guarded.protection is not None:
-                given = handed if guarded.inside == WORKSPACE else None
-                try:
-                    found += quarantine(fd, guarded.protection, self.policy, inside=guarded.inside, handed=given)
-                except BaseException:
-                    if note is not None:
-                        note.close()  # what it tells is not settled
-                    raise
-            if note is not None:
-                note.remove()
-        return tuple(found)
+        """When the box is dead: moves away what the guest made under a denied name, and tells it with `denials`. `handed`: the
+        workspace's files changed owners. SetupError for the first directory that could not be settled, after all the others
+        were; called again, it goes on with those."""
+        self._began = True
+        first: SetupError | None = None
+        for one in self._watched:
+            if one.settled:
+                continue
+            given = handed if one.inside == WORKSPACE else None
+            try:
+                one.found = quarantine(one.fd, one.protection, self.policy, inside=one.inside, handed=given)
+                one.settled = True
+            except SetupError as error:
+                first = first or error
+        self._failed |= first is not None
+        if first is not None:
+            raise first
+        return tuple(denial for one in self._watched for denial in one.found)
+
+    def tell(self) -> tuple[Denial, ...]:
+        """What is told of what was there before the run."""
+        self._failed = False
+        left, self.left = self.left, {}
+        return (*(denial for found in left.values() for denial in found), *self.denials)
 
     def close(self) -> None:
-        """Harmless when repeated. In a forked child of the host the notes are the parent's."""
+        """Harmless when repeated. What was not settled stays written down. In a forked child of the host the notes are the
+        parent's."""
+        ours = os.getpid() == self._pid
         while self._watched:
-            fd, _, stay, note = self._watched.pop()
-            if note is not None:
-                note.remove() if os.getpid() == self._pid else note.close()
-            EVERYWHERE.leave(stay)
-            os.close(fd)
+            one = self._watched.pop()
+            if one.note is not None:
+                one.note.remove() if ours and (one.settled or not self._began) else one.note.close()
+            if self._failed and ours:
+                notes.keep_untold(one.stay.directory, one.found)
+            EVERYWHERE.leave(one.stay)
+            os.close(one.fd)
+        while self.left:
+            key, found = self.left.popitem()
+            if ours:
+                notes.keep_untold(key, found)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One directory that the run may write to."""
+
+    fd: int
+    inside: str
+    protection: Protection
+    stay: Stay
+    note: Claim | None = None
+    settled: bool = False
+    found: tuple[Denial, ...] = ()
 
 
 class RunChecks:
@@ -101,7 +141,6 @@ class RunChecks:
         self._shown = tuple(shown)
         roots = [one for one in self._shown if one.kind == "bind" and one.access is Access.WRITABLE and one.directory]
         self._roots = sorted(roots, key=lambda one: one.inside.count("/"))
-        self._hosts = [host for host, _ in (*policy.readable, *policy.writable)]
         self._masks = [one.inside for one in self._shown if one.kind == "mask"]
         self._memories: dict[tuple[int, int, str], Memory] = {}
         self._allowed: set[tuple[str, int, int, int]] = set()
@@ -130,20 +169,19 @@ class RunChecks:
         fd, path = workspace.fd, workspace.path
         policy = guarding.by_host(path, self._policy)
         self._refuse(workspace)
-        with Notes(fd, self._hosts) as notes:
-            left = notes.settle(policy, WORKSPACE)
-            one = of_root(WORKSPACE, path, policy)
-            searched = sockets.looks(policy, writable=True)
-            seen = self._survey(fd, (workspace.device, workspace.inode), one, deep=searched)
-            if searched:
-                sockets.refuse_living(fd, seen, _FIELD, path)
-            before.denials = (*left, *hard_links.check(fd, policy, _FIELD, path, WORKSPACE))
-            found = guarding.guarded(fd, one, policy, _FIELD, seen)
-            if found.protection is not None:
-                before.guards = found.protection.guards
-            before.searched = found.searched
-            if self._direct:
-                before.watch(fd, found, notes)
+        before.settle_left(fd, policy, WORKSPACE)
+        one = of_root(WORKSPACE, path, policy)
+        searched = sockets.looks(policy, writable=True)
+        seen = self._survey(fd, (workspace.device, workspace.inode), one, deep=searched)
+        if searched:
+            sockets.refuse_living(fd, seen, _FIELD, path)
+        before.denials = hard_links.check(fd, policy, _FIELD, path, WORKSPACE)
+        found = guarding.guarded(fd, one, policy, _FIELD, seen)
+        if found.protection is not None:
+            before.guards = found.protection.guards
+        before.searched = found.searched
+        if self._direct:
+            before.watch(fd, found)
 
     def _refuse(self, workspace: Workspace) -> None:
         """Once for each directory: its mount and inode say that it is the same."""
@@ -175,14 +213,13 @@ class RunChecks:
             if (status.st_dev, status.st_ino) != (root.device, root.inode):
                 before.stale = True
                 return
-            with Notes(fd, self._hosts) as notes:
-                before.denials += notes.settle(self._policy, root.inside)
-                one = of_root(root.inside, root.source, self._policy, self._masks, around)
-                seen = self._survey(fd, (root.device, root.inode), one, deep=False)
-                found = guarding.guarded(fd, one, self._policy, root.field, seen)
-                around.append(found)
-                before.stale |= set(found.shown(root.field)) != self._planned(root)
-                before.watch(fd, found, notes)
+            before.settle_left(fd, self._policy, root.inside)
+            one = of_root(root.inside, root.source, self._policy, self._masks, around)
+            seen = self._survey(fd, (root.device, root.inode), one, deep=False)
+            found = guarding.guarded(fd, one, self._policy, root.field, seen)
+            around.append(found)
+            before.stale |= set(found.shown(root.field)) != self._planned(root)
+            before.watch(fd, found)
         finally:
             os.close(fd)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from sandbox_native import covers, hard_links, home, sockets, survey
+from sandbox_native import covers, hard_links, home, notes, sockets, survey
 from sandbox_native.denials import Denial
 from sandbox_native.environment import HOME, WORKSPACE
 from sandbox_native.errors import PolicyError
@@ -20,7 +20,6 @@ from sandbox_native.guarding import Guarded, denied_around, guarded, of_root
 from sandbox_native.hostids import is_initial
 from sandbox_native.hostmounts import KERNEL, NO_SOCKETS, Mounts
 from sandbox_native.mandatory import QUARANTINE
-from sandbox_native.notes import Notes
 from sandbox_native.paths import contains
 from sandbox_native.policy import Policy, ReadPolicy, Writes
 from sandbox_native.readable import Readable
@@ -246,8 +245,7 @@ class Showing:
             fd = os.open(root.found.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 if self._policy.writes is Writes.DIRECT:
-                    with Notes(fd, (host for host, _ in (*self._policy.readable, *self._policy.writable))) as notes:
-                        self.denials += notes.settle(self._policy, root.inside)
+                    notes.keep_untold((root.found.device, root.found.inode), notes.settle(fd, self._policy, root.inside))
                 one = of_root(root.inside, root.found.path, self._policy, covered, around)
                 seen = guarded(fd, one, self._policy, root.field)
                 self.denials += hard_links.check(fd, self._policy, root.field, root.found.path, root.inside)

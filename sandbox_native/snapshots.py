@@ -12,10 +12,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from sandbox_native.mandatory import join
+from sandbox_native.descent import WAY, Descent
 
-_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DEEPEST: Final = 64
+"""Components of a name that is looked for. More than anybody has: the directories on its way become mount points."""
+
 _GONE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+
+MOST: Final = 30_000
+"""Names, with the directories on their way, that are looked for in one root: what that costs comes before each run."""
+
+_NO_NAMES: Final = frozenset(("", ".", ".."))
+_SHOWN: Final = 100
 
 Trie = dict[str, "Trie"]
 
@@ -38,13 +46,34 @@ class UnreadError(Exception):
         self.path, self.reason = path, reason
 
 
+def is_name(part: str) -> bool:
+    """Whether it is a component of a path that leads downwards."""
+    return part not in _NO_NAMES and "/" not in part and "\0" not in part
+
+
+def shortened(path: str) -> str:
+    """For a message: a guest may have chosen it."""
+    return path if len(path) <= _SHOWN else f"{path[:_SHOWN]}..."
+
+
 def trie(names: Iterable[str]) -> Trie:
-    """Names by their components, so that each directory on the way is opened once."""
+    """Names by their components, so that each directory on the way is opened once. ValueError for what does not lead downwards,
+    UnreadError for what lies too deep, and for too many."""
     top: Trie = {}
+    count = 0
     for name in names:
-        at = top
-        for part in name.split("/"):
-            at = at.setdefault(part, {})
+        at, parts = top, name.split("/")
+        if len(parts) > DEEPEST:
+            raise UnreadError(shortened(name), f"it lies more than {DEEPEST} directories deep")
+        for part in parts:
+            if (beneath := at.get(part)) is None:
+                if not is_name(part):
+                    raise ValueError(f"{name!r} does not lie beneath a directory")
+                beneath = at[part] = {}
+                count += 1
+            at = beneath
+        if count > MOST:
+            raise UnreadError(shortened(name), f"with it more than {MOST} names would have to be looked for")
     return top
 
 
@@ -52,34 +81,50 @@ def snapshot(root: int, names: Iterable[str]) -> tuple[dict[str, State], dict[st
     """What is there of `names` and of the directories that lead to them; and those of them that could not be entered."""
     found: dict[str, State] = {}
     shut: dict[str, State] = {}
-    _look(root, trie(names), "", found, shut)
+    with Descent(root, WAY) as place:
+        levels = [waiting(trie(names))]
+        while levels:
+            if not levels[-1]:
+                levels.pop()
+                if levels:
+                    place.up()
+                continue
+            name, beneath = levels[-1].pop()
+            if (further := _entry(place, name, beneath, found, shut)) is None:
+                levels[-1].clear()
+            elif further:
+                levels.append(waiting(further))
     return found, shut
 
 
-def _look(fd: int, wanted: Trie, above: str, found: dict[str, State], shut: dict[str, State]) -> None:
-    for name, beneath in wanted.items():
-        path = join(above, name)
-        try:
-            state = look(fd, name)
-        except PermissionError:
-            if not above:
-                raise
-            shut[above] = found[above]
-            return
-        if state is None:
-            continue
-        found[path] = state
-        if beneath and state.kind == "directory":
-            try:
-                below = os.open(name, _DIRECTORY, dir_fd=fd)
-            except OSError as error:
-                if error.errno in _GONE:
-                    continue
-                raise
-            try:
-                _look(below, beneath, path, found, shut)
-            finally:
-                os.close(below)
+def waiting(wanted: Trie) -> list[tuple[str, Trie]]:
+    """What there is to do in a directory, the first last."""
+    return list(reversed(wanted.items()))
+
+
+def _entry(place: Descent, name: str, beneath: Trie, found: dict[str, State], shut: dict[str, State]) -> Trie | None:
+    """What is wanted beneath, with `place` in that directory; empty: it stays where it is. None: it may not be looked into."""
+    path = place.path(name)
+    try:
+        state = look(place.fd, name)
+    except PermissionError:
+        above = path.rpartition("/")[0]
+        if not above:
+            raise
+        shut[above] = found[above]
+        return None
+    if state is None:
+        return {}
+    found[path] = state
+    if not beneath or state.kind != "directory":
+        return {}
+    try:
+        place.down(name)
+    except OSError as error:
+        if error.errno in _GONE:
+            return {}
+        raise
+    return beneath
 
 
 def look(fd: int, name: str) -> State | None:

@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from sandbox_native import mandatory
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.mandatory import GIT, LEVELS, OURS
 
-_BARE: Final = frozenset(("HEAD", "objects", "refs"))
+_BARE: Final = frozenset(mandatory.KEPT)
 _TELLING: Final = _BARE | {GIT}
 # A directory that changed so short a time before it was read may change again without another time stamp: the kernel's clock
 # for these has steps of up to 10 ms.

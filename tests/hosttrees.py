@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sandbox_native import survey
+from sandbox_native import state, survey
 from sandbox_native.protection import Protection, Wanted, protect
 from sandbox_native.survey import Bound
 
@@ -70,3 +70,10 @@ def make(root: Path, *paths: str) -> None:
 
 def git(*words: str | Path) -> None:
     subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *map(str, words)], check=True, capture_output=True)
+
+
+def kept(root: Path) -> dict[str, Path]:
+    """What a host must not forget of a directory, by name."""
+    status, top = root.stat(), Path(state.path())
+    begin = f"{status.st_dev:x}-{status.st_ino:x}-"
+    return {path.name.removeprefix(begin): path for path in top.glob(f"{begin}*")}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import scope
 from boxes import MIB, in_a_host
+from hosttrees import kept
 from overlays import paths
 from running import PYTHON, nap, sh, sleepers
 
@@ -153,6 +154,22 @@ def test_writable_roots_are_kept_apart_and_committed_too(workspace: Path, tmp_pa
     assert os.listdir(tmp_path / "two") == [] and (tmp_path / "one" / "new").is_dir()
 
 
+@pytest.mark.parametrize("places", [("readable", "writable"), ("writable", "writable")])
+def test_a_root_in_another_one_beneath_the_boxs_tmp_is_committed_too(places: tuple[str, str], tmp_path: Path) -> None:
+    outer, inner = tmp_path / "p", tmp_path / "p" / "out"
+    inner.mkdir(parents=True)
+    (outer / "kept").write_text("old")
+    at = {str(outer): "/tmp/kept/p", str(inner): "/tmp/kept/p/out"}
+    roots = {name: [at_ for at_, one in zip(at.items(), places, strict=True) if one == name] for name in set(places)}
+    policy = Policy.strict(**roots, writes=Writes.COMMIT)
+    with Sandbox(policy) as sandbox:
+        result = sandbox.run(sh("cat /tmp/kept/p/kept; echo 1 > /tmp/kept/p/out/new"), commit=False)
+        assert result.stdout == b"old" and not (inner / "new").exists()
+        assert [(one.root, one.path) for one in changes(result).added] == [("/tmp/kept/p/out", "new")]
+        changes(result).commit()
+    assert (inner / "new").read_text() == "1\n"
+
+
 def test_a_writable_root_that_was_replaced_is_another_plans(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     with Sandbox(Policy.strict(writes=Writes.COMMIT, writable=[(str(tmp_path / "root"), "/mnt/root")])) as sandbox:
@@ -242,13 +259,13 @@ def test_a_run_completes_the_commit_that_a_killed_host_left(workspace: Path) -> 
     """With direct writes, too: the guest sees all of it."""
     from killed import killed_at
 
-    from sandbox_native.commit import place
+    from sandbox_native.commit import journal
 
     with Sandbox(Policy.strict(writes=Writes.COMMIT)) as sandbox:
         result = sandbox.run(sh("for i in 1 2 3; do echo $i > f$i; done"), workspace=workspace, commit=False)
     number = 0
     while killed_at(number, lambda: pid_of_this(result).commit()):
-        if any(name.startswith(place.NAME) and (workspace.parent / name / "journal").exists() for name in beside(workspace)):
+        if journal.NAME in kept(workspace):
             break
         number += 1
     assert len(os.listdir(workspace)) < 3

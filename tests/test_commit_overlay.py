@@ -14,7 +14,7 @@ import pytest
 from boxes import in_a_host
 from overlays import Layers, in_a_namespace, refused, snapshot, tmpfs
 
-from sandbox_native import SetupError
+from sandbox_native import SetupError, state
 from sandbox_native.commit.removal import remove_tree
 
 
@@ -202,6 +202,7 @@ def commit_as_plain_user(layers: Layers, commit: Callable[[], None]) -> None:
             path.chmod(path.stat().st_mode | 0o011)
 
     def plain() -> None:
+        os.environ[state.VARIABLE] = str(top / "state")
         os.setgroups([])
         os.setresgid(12345, 12345, 12345)
         os.setresuid(12345, 12345, 12345)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import scope
+from hosttrees import kept, opened
 from overlays import Layers, in_a_namespace, tmpfs
 
-from sandbox_native import Policy, PolicyError, SetupError
-from sandbox_native.commit import lock, place
+from sandbox_native import Policy, PolicyError, SetupError, state
+from sandbox_native.commit import journal, lock, place
 from sandbox_native.commit.recovery import recover, recover_fd
 
 
@@ -25,36 +25,45 @@ def layers(tmp_path: Path) -> Layers:
     return made
 
 
-def staging_of(layers: Layers) -> Path:
-    return layers.lower.parent / f"{place.NAME}-{layers.lower.stat().st_ino}"
-
-
 def lock_of(layers: Layers) -> Path:
-    return layers.lower.parent / f"{place.RESERVED}lock-{layers.lower.stat().st_ino}"
+    return kept(layers.lower)[lock.NAME]
 
 
-def forge(layers: Layers, steps: list[object], at: Path | None = None) -> Path:
-    """A whole journal, as if a commit had left it."""
-    staging = at or staging_of(layers)
-    (staging / "new").mkdir(parents=True)
-    (staging / "old").mkdir()
-    staging.chmod(0o700)
-    for slot in ("1", "2"):
-        (staging / "new" / slot).write_text("evil")
-    fd = os.open(layers.lower, os.O_RDONLY)
-    head = {"version": 1, "root": place.identity(fd)}
-    os.close(fd)
-    (staging / "journal").write_text("".join(json.dumps(line) + "\n" for line in (head, *steps, "end")))
-    return staging
+def leave(layers: Layers, steps: list[object], spoil: Callable[[Path], object] = lambda new: None) -> Path:
+    """A journal with these steps, and what it says is staged, as a host leaves them that is killed. `spoil` changes what is."""
+    with opened(layers.lower) as root, place.locked(root) as locked:
+        staging = place.make(locked)
+        for slot in ("1", "2"):
+            (Path(staging.path) / "new" / slot).write_text("evil")
+        spoil(Path(staging.path) / "new")
+        journal.write(locked, staging, ())
+        path = Path(staging.path)
+        staging.close()
+    told = kept(layers.lower)[journal.NAME].read_text().splitlines()
+    lines = [told[0], *map(json.dumps, steps), told[-1]]
+    kept(layers.lower)[journal.NAME].write_text("\n".join(lines) + "\n")
+    return path
 
 
-@pytest.mark.parametrize("name", [place.NAME, "as beside"])
-def test_what_a_guest_made_inside_has_no_effect(layers: Layers, name: str) -> None:
-    inside = layers.lower / (place.NAME if name == place.NAME else staging_of(layers).name)
-    forge(layers, [["put", "evil", 1]], inside)
-    assert not recover(layers.lower) and not (layers.lower / "evil").exists()
+@pytest.mark.parametrize("name", [f"{place.NAME}-{{ino}}", f"{place.NAME}-0123456789ab", "{dev:x}-{ino:x}"])
+def test_what_a_guest_left_beside_the_directory_or_in_it_has_no_effect(layers: Layers, name: str) -> None:
+    """As a guest can that works on a directory around it."""
+    status = layers.lower.stat()
+    name = name.format(ino=status.st_ino, dev=status.st_dev)
+    forged = [layers.lower.parent / name, layers.lower / name]
+    with opened(layers.lower) as fd:
+        head = [2, state.identity(fd), name, []]
+    for path in forged:
+        (path / "new").mkdir(parents=True, mode=0o700)
+        (path / "old").mkdir()
+        path.chmod(0o700)
+        (path / "new" / "1").write_text("evil")
+        for lines in ([head, ["put", "evil", 1], "end"], [{"version": 1, "root": head[1]}, ["put", "evil", 1], "end"]):
+            (path / journal.NAME).write_text("".join(json.dumps(line) + "\n" for line in lines))
+            assert not recover(layers.lower)
     layers.commit()
-    assert (layers.lower / "file").exists() and (inside / "journal").exists()
+    assert (layers.lower / "file").exists() and not (layers.lower / "evil").exists()
+    assert all((path / "journal").exists() for path in forged)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +81,7 @@ def test_what_a_guest_made_inside_has_no_effect(layers: Layers, name: str) -> No
         *("Makefile", "lock", "secret/file", "sub/Makefile"),
     ],
 )
-def test_a_journal_that_somebody_made_up_changes_no_protected_name(layers: Layers, path: str) -> None:
+def test_a_journal_changes_nothing_that_is_protected_by_now(layers: Layers, path: str) -> None:
     layers.host(".git/hooks/other", "mine")
     layers.host("sub/.git/HEAD", "mine")
     (layers.lower / "sub/.git/objects").mkdir()
@@ -81,7 +90,7 @@ def test_a_journal_that_somebody_made_up_changes_no_protected_name(layers: Layer
     (layers.lower / ".GIT").mkdir()
     *above, name = path.split("/")
     down, up = [["down", part] for part in above], [["up"] for _ in above]
-    staging = forge(layers, [*down, ["put", name, 1], *up, ["put", "fine", 2]])
+    staging = leave(layers, [*down, ["put", name, 1], *up, ["put", "fine", 2]])
     policy = Policy.strict(deny_write=["Makefile"], protected=["/workspace/lock"], hidden=["/workspace/secret"])
     fd = os.open(layers.lower, os.O_RDONLY)
     assert recover_fd(fd, policy)
@@ -89,11 +98,11 @@ def test_a_journal_that_somebody_made_up_changes_no_protected_name(layers: Layer
     assert not (layers.lower / path).exists() and not staging.exists() and (layers.lower / "fine").exists()
 
 
-def test_a_journal_that_somebody_made_up_takes_no_protected_name_away(layers: Layers) -> None:
+def test_a_journal_takes_nothing_away_that_is_protected_by_now(layers: Layers) -> None:
     layers.host(".git/hooks/other", "mine")
     layers.host(".config/fish/config.fish", "mine")
     layers.host("other", "mine")
-    forge(layers, [["drop", ".git", 1], ["put", ".config", 1], ["drop", "other", 2]])
+    leave(layers, [["drop", ".git", 1], ["put", ".config", 1], ["drop", "other", 2]])
     assert recover(layers.lower)
     assert (layers.lower / ".git/hooks/other").exists() and (layers.lower / ".config/fish").is_dir()
     assert not (layers.lower / "other").exists()
@@ -118,14 +127,14 @@ def _hooks(new: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [_set_id, _deep_set_id, _hooks, lambda new: ((new / "1").unlink(), os.mkfifo(new / "1"))])
 def test_what_somebody_staged_brings_nothing_that_is_refused(layers: Layers, spoil: Callable[[Path], object]) -> None:
-    spoil(forge(layers, [["put", "evil", 1], ["put", "fine", 2]]) / "new")
+    leave(layers, [["put", "evil", 1], ["put", "fine", 2]], spoil)
     assert recover(layers.lower)
     assert not os.path.lexists(layers.lower / "evil") and (layers.lower / "fine").exists()
 
 
 def test_a_mode_from_a_journal_has_no_set_id_bit(layers: Layers) -> None:
     (layers.lower / "dir").mkdir()
-    forge(layers, [["dress", "dir", 0o6755, 0, {}]])
+    leave(layers, [["dress", "dir", 0o6755, 0, {}]])
     assert recover(layers.lower) and (layers.lower / "dir").stat().st_mode & 0o7777 == 0o755
 
 
@@ -152,62 +161,30 @@ BAD = [
 
 @pytest.mark.parametrize("line", BAD, ids=range(len(BAD)))
 def test_a_malformed_journal_is_thrown_away_whatever_is_in_it(layers: Layers, line: str) -> None:
-    staging = forge(layers, [["put", "evil", 1]])
-    text = (staging / "journal").read_text().splitlines()
-    (staging / "journal").write_text("\n".join([text[0], line, *text[1:]]) + "\n")
+    staging = leave(layers, [["put", "evil", 1]])
+    path = kept(layers.lower)[journal.NAME]
+    text = path.read_text().splitlines()
+    path.write_text("\n".join([text[0], line, *text[1:]]) + "\n")
     assert recover(layers.lower) and not (layers.lower / "evil").exists() and not staging.exists()
     layers.commit()
     assert (layers.lower / "file").exists()
 
 
-def _file(staging: Path, name: str) -> None:
-    shutil.rmtree(staging / name)
-    (staging / name).touch()
-
-
-def _directory(staging: Path) -> None:
-    (staging / "journal").unlink()
-    (staging / "journal").mkdir()
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda staging: _file(staging, "new"),
-        lambda staging: _file(staging, "old"),
-        _directory,
-        lambda staging: (staging / "journal").chmod(0o666),
-        lambda staging: os.link(staging / "journal", staging / "second"),
-        lambda staging: ((staging / "journal").unlink(), os.mkfifo(staging / "journal")),
-        lambda staging: (os.rename(staging / "journal", staging / "x"), os.symlink("x", staging / "journal")),
-    ],
-)
-def test_a_staging_directory_that_no_commit_of_ours_made_is_thrown_away(layers: Layers, spoil: Callable[[Path], object]) -> None:
-    staging = forge(layers, [["put", "evil", 1]])
-    spoil(staging)
-    assert recover(layers.lower) and not (layers.lower / "evil").exists() and not staging.exists()
-    layers.commit()
-    assert (layers.lower / "file").exists()
-
-
-@pytest.mark.needs("root")
-@pytest.mark.parametrize("make", ["another's", "open to others", "a link"])
-def test_a_staging_directory_that_is_not_ours_is_refused(layers: Layers, tmp_path: Path, make: str) -> None:
-    theirs = staging_of(layers)
-    if make == "a link":
-        (tmp_path / "elsewhere").mkdir()
-        theirs.symlink_to(tmp_path / "elsewhere")
+@pytest.mark.parametrize("make", ["a file", "open to others", "a link", "gone"])
+def test_what_is_not_staged_as_we_do_it_is_not_used(layers: Layers, tmp_path: Path, make: str) -> None:
+    staging = leave(layers, [["put", "evil", 1]])
+    if make == "open to others":
+        staging.chmod(0o755)
     else:
-        theirs.mkdir()
-        os.chown(theirs, 1234 if make == "another's" else 0, 0)
-        theirs.chmod(0o700 if make == "another's" else 0o777)
-        (theirs / "journal").write_text("evil")
-    assert not recover(layers.lower)
-    with pytest.raises(SetupError, match=f"{theirs}.*remove it"):
-        layers.commit()
-    with pytest.raises(PolicyError, match=f"{theirs} is not a directory of the caller's alone.*remove it"):
-        require(layers.lower)
-    assert not (layers.lower / "file").exists() and os.path.lexists(theirs)
+        staging.rename(tmp_path / "elsewhere")
+    if make == "a file":
+        staging.touch()
+    elif make == "a link":
+        staging.symlink_to("elsewhere")
+    (told,) = recover(layers.lower).denials
+    assert "beside the directory" in told.reason and not (layers.lower / "evil").exists()
+    layers.commit()
+    assert (layers.lower / "file").exists()
 
 
 def require(root: Path) -> None:
@@ -241,27 +218,22 @@ def test_the_lock_is_nobodys_to_read_and_goes_with_the_commit(layers: Layers) ->
     with place.locked(fd):
         assert lock_of(layers).stat().st_mode & 0o7777 == 0o200
     os.close(fd)
-    assert not lock_of(layers).exists()
+    assert not kept(layers.lower)
 
 
 def test_a_lock_that_is_kept_is_an_error_that_names_who_has_it(layers: Layers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "PATIENCE", 0.05)
-    lock_of(layers).touch(0o200)
-    fd = os.open(lock_of(layers), os.O_WRONLY)
+    with opened(layers.lower) as root:
+        kept_there = state.enter(root)
+        (path := Path(kept_there.path(lock.NAME))).touch(0o200)
+        kept_there.close()
+    fd = os.open(path, os.O_WRONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    with pytest.raises(SetupError, match=f"{lock_of(layers)}.*process {os.getpid()} has held the lock"):
+    with pytest.raises(SetupError, match=f"{path}.*process {os.getpid()} has held the lock"):
         layers.commit()
     os.close(fd)
     layers.commit()
     assert (layers.lower / "file").exists()
-
-
-@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("x", path), lambda path: path.touch(0o666)])
-def test_what_has_the_name_of_a_lock_is_named(layers: Layers, make: Callable[[Path], object]) -> None:
-    make(lock_of(layers))
-    assert not recover(layers.lower)
-    with pytest.raises(SetupError, match=f"{lock_of(layers)}.*remove it"):
-        layers.commit()
 
 
 def test_a_lease_on_a_file_that_has_to_be_read_is_an_error(layers: Layers) -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 import scope
+from hosttrees import kept
 from killed import killed_at
 from overlays import Layers, snapshot
 
+from sandbox_native import PolicyError
 from sandbox_native.commit import durable, place
 from sandbox_native.commit.recovery import recover
 
@@ -51,11 +53,8 @@ def make(directory: Path) -> Layers:
 
 
 def leftovers(layers: Layers) -> list[str]:
-    return [name for name in (*os.listdir(layers.lower.parent), *os.listdir(layers.lower)) if name.startswith(place.RESERVED)]
-
-
-def staging_of(layers: Layers) -> Path:
-    return layers.lower.parent / f"{place.NAME}-{layers.lower.stat().st_ino}"
+    names = [name for name in (*os.listdir(layers.lower.parent), *os.listdir(layers.lower)) if name.startswith(place.RESERVED)]
+    return [*names, *kept(layers.lower)]
 
 
 @pytest.fixture(params=["few", "many"])
@@ -70,7 +69,7 @@ def test_a_kill_at_every_step_leaves_all_or_nothing(layers: Layers, tmp_path: Pa
     after = without_times(snapshot(committed(tmp_path / "whole")))
     number = 0
     while killed_at(number, layers.commit):
-        had_happened = [name for name in leftovers(layers) if (tmp_path / str(number) / name / "journal").exists()]
+        had_happened = "journal" in kept(layers.lower)
         recover(layers.lower)
         found = without_times(snapshot(layers.lower))
         assert found == (after if had_happened else before) or (found == after and not leftovers(layers)), number
@@ -146,8 +145,7 @@ def interrupted(layers: Layers) -> Path:
     number = 80
     while True:
         assert killed_at(number, layers.commit)
-        path = staging_of(layers)
-        if (path / "journal").exists():
+        if (path := kept(layers.lower).get("journal")) is not None:
             return path
         recover(layers.lower)
         number += 1
@@ -168,19 +166,32 @@ def test_a_journal_of_another_directory_is_thrown_away(tmp_path: Path) -> None:
     """The inode number came to be used again."""
     layers = make(tmp_path / "0")
     path = interrupted(layers)
-    lines = (path / "journal").read_text().splitlines()
+    lines = path.read_text().splitlines()
     head = json.loads(lines[0])
-    head["root"][1] += 1
-    (path / "journal").write_text("\n".join([json.dumps(head), *lines[1:]]) + "\n")
+    head[1][2] += 1
+    path.write_text("\n".join([json.dumps(head), *lines[1:]]) + "\n")
     before = snapshot(layers.lower)
     assert recover(layers.lower) and snapshot(layers.lower) == before and not leftovers(layers)
+
+
+def test_a_staging_directory_that_took_the_name_of_the_staged_one_is_not_used(tmp_path: Path) -> None:
+    layers = make(tmp_path / "0")
+    interrupted(layers)
+    (staged,) = layers.lower.parent.glob(f"{place.NAME}-*")
+    staged.rename(layers.lower.parent / "moved")
+    shutil.copytree(layers.lower.parent / "moved", staged, symlinks=True)
+    staged.chmod(0o700)
+    before = snapshot(layers.lower)
+    (told,) = recover(layers.lower).denials
+    assert "what is left of that commit is lost" in told.reason
+    assert snapshot(layers.lower) == before and not leftovers(layers)
 
 
 @pytest.mark.parametrize("damage", ["cut", "word", "name", "kind", "slot", "no text"])
 def test_a_damaged_journal_is_thrown_away(tmp_path: Path, damage: str) -> None:
     layers = make(tmp_path / "0")
     path = interrupted(layers)
-    lines = (path / "journal").read_text().splitlines()
+    lines = path.read_text().splitlines()
     put = next(at for at, line in enumerate(lines) if line.startswith('["put"'))
     lines = {
         "cut": lines[:-1],
@@ -190,7 +201,7 @@ def test_a_damaged_journal_is_thrown_away(tmp_path: Path, damage: str) -> None:
         "slot": [*lines[:put], '["put", "x", "../../1"]', *lines[put + 1 :]],
         "no text": [*lines[:put], "\x80", *lines[put + 1 :]],
     }[damage]
-    (path / "journal").write_text("\n".join(lines) + "\n", encoding="latin-1")
+    path.write_text("\n".join(lines) + "\n", encoding="latin-1")
     before = snapshot(layers.lower)
     assert recover(layers.lower) and snapshot(layers.lower) == before and not leftovers(layers)
 
@@ -214,5 +225,10 @@ def assert_true(value: bool) -> None:
 
 def test_where_nothing_was_interrupted_there_is_nothing_to_do(tmp_path: Path) -> None:
     assert not recover(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        recover(tmp_path / "none")
+
+
+def test_what_is_no_directory_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("nowhere", "file"):
+        with pytest.raises(PolicyError, match=f"{name}.*workspace"):
+            recover(tmp_path / name)

@@ -153,6 +153,24 @@ def test_a_directory_that_looks_like_a_repository_is_one(layers: Layers) -> None
     assert set(refused(layers.commit())) == {"bare/config", "bare/hooks"}
 
 
+@pytest.mark.parametrize("top", ["x.git", "a/b/c/d/x.git"])
+@pytest.mark.parametrize("part", ["HEAD", "objects", "refs"])
+def test_what_git_knows_a_repository_by_is_not_removed(layers: Layers, top: str, part: str) -> None:
+    """Nothing of it would be protected in the next run."""
+    for name in ("HEAD", "objects/x", "refs/x"):
+        layers.host(f"{top}/{name}")
+    layers.remove(f"{top}/{part}")
+    assert set(refused(layers.commit())) == {f"{top}/{part}"}
+    assert (layers.lower / top / part).exists()
+
+
+def test_a_repository_whose_head_is_gone_is_one_still(layers: Layers) -> None:
+    for name in ("objects/x", "refs/x"):
+        layers.host(f"a/b/c/d/x.git/{name}")
+    layers.write("a/b/c/d/x.git/hooks/post-update", "evil")
+    assert set(refused(layers.commit())) == {"a/b/c/d/x.git/hooks"}
+
+
 def test_a_directory_with_a_config_does_not_become_one(layers: Layers) -> None:
     layers.host("project/config", "from before")
     for name in ("HEAD", "objects/x", "refs/x"):

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 import scope
+from hosttrees import kept
 from overlays import in_a_namespace, tmpfs
 
 from sandbox_native import PolicyError
 from sandbox_native.commit import uppers
+from sandbox_native.commit.recovery import recover
 from sandbox_native.commit.uppers import Upper
 
 
@@ -62,10 +64,21 @@ def test_one_that_a_killed_host_left_is_removed_and_others_stay(root: Path) -> N
             os._exit(0)
 
     scope.succeeds(host)
-    (left,) = set(os.listdir(root.parent)) - {"root"}
-    with made(root) as first, made(root) as second:
-        names = set(os.listdir(root.parent))
-        assert names == {"root", os.path.basename(first.path), os.path.basename(second.path)} and left not in names
+    with made(root) as other:
+        assert len(os.listdir(root.parent)) == 3
+        assert recover(root)
+        assert set(os.listdir(root.parent)) == {"root", os.path.basename(other.path)}
+        assert not recover(root)
+    assert os.listdir(root.parent) == ["root"] and not kept(root)
+
+
+def test_what_a_guest_left_under_such_a_name_has_no_effect(root: Path) -> None:
+    forged = root.parent / f".sandbox-native-upper-{root.stat().st_ino}-1"
+    forged.mkdir()
+    assert not recover(root)
+    with made(root):
+        assert not recover(root)
+    assert forged.exists()
 
 
 @pytest.mark.needs("root")

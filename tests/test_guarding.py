@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hosttrees import git, make, opened
 
-from sandbox_native import Policy, PolicyError, Writes, survey
+from sandbox_native import Policy, PolicyError, Sandbox, Writes, guarding, survey
 from sandbox_native.guarding import Guarded, by_host, denied_around, guarded, of_root
 from sandbox_native.rules import Access
 from sandbox_native.survey import Bound
@@ -109,3 +111,59 @@ def test_what_a_policy_protects_is_protected_in_a_workspace_at_the_same_place(tm
     for inside in ("/p/ws", "/p"):
         with pytest.raises(PolicyError, match="protected lists"):
             by_host(f"{tmp_path}/ws", Policy.strict(writable=[(tmp_path, "/p")], protected=[inside]))
+
+
+@pytest.mark.parametrize("kind", ["repositories", "git_directories"])
+def test_more_repositories_than_can_be_guarded_are_refused_or_told(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A guest can make a great many, and each has names that are looked for before every run."""
+    monkeypatch.setattr(guarding, "REPOSITORIES", 5)
+    for number in range(6):
+        make(tmp_path, *((f"{number}/.git/",) if kind == "repositories" else (f"{number}/objects/", f"{number}/refs/")))
+    direct, commit = Policy.strict(), Policy.strict(writes=Writes.COMMIT)
+    with opened(tmp_path) as fd:
+        with pytest.raises(PolicyError, match="more than 5 git repositories.*Writes.COMMIT"):
+            guarded(fd, of_root("/workspace", str(tmp_path), direct), direct, "workspace")
+        found = guarded(fd, of_root("/workspace", str(tmp_path), commit), commit, "workspace")
+        assert not found.searched and found.protection is not None
+        shutil.rmtree(tmp_path / "5")
+        assert guarded(fd, of_root("/workspace", str(tmp_path), direct), direct, "workspace").searched
+
+
+PARTS = """
+import os
+for name in ("store.git", "main/.git/modules/lib"):
+    for part in ("refs", "objects", "HEAD"):
+        try: os.rename(f"{name}/{part}", f"{name}/x{part}")
+        except OSError: pass
+"""
+HOOKS = """
+import os
+for name in ("store.git", "main/.git/modules/lib"):
+    try: open(f"{name}/hooks/post-receive", "w").write("evil")
+    except OSError: pass
+    for part in ("refs", "objects", "HEAD"):
+        if os.path.lexists(f"{name}/x{part}"): os.rename(f"{name}/x{part}", f"{name}/{part}")
+"""
+
+
+@pytest.mark.kernel
+@pytest.mark.needs("userns", "workspace")
+@pytest.mark.parametrize("writes", Writes)
+def test_a_repository_is_known_in_the_next_run_whatever_the_guest_moves_away(
+    tmp_path: Path, writes: Writes, needs: Callable[[str], None]
+) -> None:
+    if writes is Writes.COMMIT:
+        needs("changes")
+    w = tmp_path / "w"
+    for name in ("store.git", "main/.git/modules/lib"):
+        git("init", "-q", "--bare", w / name)
+        (w / name / "hooks/sample").write_text("")
+    git("init", "-q", w / "main")
+    with Sandbox(Policy.strict(writes=writes)) as sandbox:
+        for script in (PARTS, HOOKS):
+            assert sandbox.run(["python3", "-c", script], workspace=w).ok
+    for name in ("store.git", "main/.git/modules/lib"):
+        assert os.listdir(w / name / "hooks").count("post-receive") == 0
+        git("-C", w / name, "rev-parse", "--git-dir")

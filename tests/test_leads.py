@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from pathlib import Path
 
 import pytest
 from hosttrees import git, kinds, make, protection
+
+from sandbox_native.snapshots import UnreadError
 
 
 def test_what_a_link_leads_to_is_guarded_and_the_link_remembered(tmp_path: Path) -> None:
@@ -79,10 +83,33 @@ def test_a_pointer_that_says_nothing_is_only_guarded_itself(tmp_path: Path, text
     assert kinds(protection(tmp_path)) == {".git": "read-only"}
 
 
+@pytest.mark.parametrize("depth", [57, 61, 2000])
+def test_what_leads_too_deep_is_an_error_of_ours(tmp_path: Path, depth: int) -> None:
+    """A descriptor for each level would be more than there are, and each level would be a mount."""
+    make(tmp_path, f"x/{'a/' * min(depth, 61)}g/config")
+    (tmp_path / "x/.git").write_text("gitdir: " + "a/" * depth + "g\n")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, limits[1]))
+    try:
+        if depth < 60:
+            assert f"x/{'a/' * depth}g/config" in protection(tmp_path).names
+        else:
+            with pytest.raises(UnreadError, match="x/.git.*leads more than"):
+                protection(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 def test_a_bare_repository_is_guarded(tmp_path: Path) -> None:
     git("init", "-q", "--bare", tmp_path / "x.git")
     found = kinds(protection(tmp_path))
-    assert (found["x.git/hooks"], found["x.git/config"], found["x.git"]) == ("read-only", "read-only", "kept")
+    assert {name: kind for name, kind in found.items() if name.startswith("x.git")} == {
+        "x.git": "kept",
+        "x.git/config": "read-only",
+        "x.git/hooks": "read-only",
+        "x.git/objects": "kept",
+        "x.git/refs": "kept",
+    }
 
 
 def test_a_link_to_a_repository_is_followed(tmp_path: Path) -> None:

@@ -99,6 +99,31 @@ def test_on_a_mount_of_its_own_it_stays_in_the_root_and_is_covered_later(tmp_pat
 
 @pytest.mark.kernel
 @pytest.mark.needs("root")
+@pytest.mark.parametrize("name", [".bashrc", ".config/fish/config.fish"])
+def test_what_another_host_moved_away_is_found_in_every_place(tmp_path: Path, name: str) -> None:
+    """Of two hosts in a directory with mounts of its own: the second saw what the first one's guest had made."""
+
+    def work() -> None:
+        boxes.own_mounts()
+        root = tmp_path / "mounted"
+        mounts = [root, root / ".config"]
+        for path in mounts:
+            path.mkdir(exist_ok=True)
+            subprocess.run(["mount", "-t", "tmpfs", "none", str(path)], check=True)
+        (root / ".config/fish").mkdir()
+        first = protection(root)
+        make(root, name)
+        second = protection(root)
+        settle(root, first)
+        make(root, name)
+        assert "moved away" in settle(root, second)[name].reason
+        assert not (root / name).exists()
+
+    boxes.in_a_host(work)
+
+
+@pytest.mark.kernel
+@pytest.mark.needs("root")
 def test_what_lies_on_another_mount_in_the_root_stays_on_that(tmp_path: Path) -> None:
     def work() -> None:
         boxes.own_mounts()

@@ -53,6 +53,13 @@ def test_bare_repositories_and_submodules_are_told_by_what_is_in_them(tmp_path: 
     assert sorted(found.git_directories) == [".git/modules/lib", ".git/modules/vendor/other", "bare.git"]
 
 
+def test_a_repository_without_its_head_is_one_still(tmp_path: Path, root: int) -> None:
+    """A guest can take HEAD away; the other two are kept in their places."""
+    make(tmp_path / "bare.git/objects", tmp_path / "bare.git/refs", tmp_path / "other/objects")
+    (tmp_path / "other/HEAD").touch()
+    assert survey.walk(root, WIDE, deep=False).git_directories == ("bare.git",)
+
+
 def test_what_git_keeps_of_worktrees_elsewhere_is_found(tmp_path: Path, root: int) -> None:
     make(tmp_path / "repo/.git/worktrees/one", tmp_path / "repo/.git/worktrees/two/deep")
     make(tmp_path / "a/b/c/.git/worktrees/three", tmp_path / "a/b/c/d/.git/worktrees/too deep")
@@ -152,7 +159,7 @@ def test_what_may_not_be_read_is_named() -> None:
 
 def aged(root: int, memory: Memory) -> Survey:
     """A walk whose time stamps are old enough to be trusted by the next one."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         found = survey.walk(root, WIDE, deep=True, memory=memory)
         if memory.survey is not None and all(one.identity[2] > 0 for one in memory.directories.values()):

@@ -47,6 +47,8 @@ class Apart:
         self._policy, self._identity = ground.policy, ground.plan.identity
         self._targets: list[_Target] = []
         self._upper: Upper | None = None
+        self.told: list[Denial] = []
+        """Of commits that were interrupted."""
         self.mount = -1
         """The directory of changes, where it is on disk: a detached mount for the request."""
         try:
@@ -55,7 +57,7 @@ class Apart:
             self._targets += (_open_root(number, *root) for number, root in _roots(ground))
             for target in self._targets:
                 _require_place(target)
-                recover_fd(target.fd, self._policy, target.inside)
+                self.told += recover_fd(target.fd, self._policy, target.inside).denials
         except BaseException:
             self.close()
             raise

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.engine import Engine
 from sandbox_native.errors import SetupError
+from sandbox_native.notes import keep_untold
 from sandbox_native.policy import Policy, Writes
 from sandbox_native.protection import Guard
 from sandbox_native.receipt import Ground
@@ -59,7 +60,6 @@ class Given:
             protected=sum(guard.read_only for guard in self.guards),
             hidden=sum(guard.mask for guard in self.guards),
             searched=self.before.searched,
-            noted=self.before.noted,
         )
 
     def body(self, data: bytes) -> bytes:
@@ -67,12 +67,14 @@ class Given:
         return with_guards(data, self.guards) if self.guards else data
 
     def settle(self) -> tuple[Denial, ...]:
-        """When the box is dead: what was told before it began, and what was moved away now. The second time there is nothing."""
-        before, self.before = self.before, None
-        if before is None:
+        """When the box is dead: what was told before it began, and what was moved away now. The second time there is nothing.
+        SetupError where not all could be settled: called again, it goes on with that."""
+        if self.before is None:
             return ()
+        found = self.before.settle(None if self.workspace is None else self.workspace.handed)
+        before, self.before = self.before, None
         try:
-            return before.denials + before.settle(None if self.workspace is None else self.workspace.handed)
+            return before.tell() + found
         finally:
             before.close()
 
@@ -80,14 +82,14 @@ class Given:
         """What the guest changed where that is kept apart, and what is refused of it. `commit`: at once."""
         if self.apart is None:
             return None, ()
-        changes = self.apart.changes(directory)
+        changes, told = self.apart.changes(directory), tuple(self.apart.told)
         if changes is None:
-            return None, self.apart.lost()
+            return None, (*told, *self.apart.lost())
         if commit:
             changes.commit()
         else:
             changes.look()
-        return changes, changes.refused
+        return changes, (*told, *changes.refused)
 
     def denials(self) -> tuple[Denial, ...]:
         """What is told of the run that is over, but for its changes."""
@@ -112,8 +114,18 @@ class Given:
     def close(self) -> None:
         """When the box is dead. Harmless when repeated. SetupError as of `Workspace.close`."""
         self.started()
+        before, self.before = self.before, None
         try:
-            self.settle()
+            if before is not None:
+                try:
+                    before.settle(None if self.workspace is None else self.workspace.handed)
+                finally:
+                    before.close()
+        finally:
+            self._close_rest()
+
+    def _close_rest(self) -> None:
+        try:
             if self.explained is not None:
                 self.explained.close()
             if self.apart is not None:
@@ -145,7 +157,7 @@ def give(engine: Engine, ground: Ground, checks: RunChecks, path: str | None) ->
     try:
         if path is not None:
             given.workspace = open_workspace(path)
-            _recover(given.workspace.fd, ground.policy)
+            _recover(given.workspace, ground.policy)
         if path is not None or checks.needed:
             given.before = checks.begin(given.workspace)
             if given.before.stale:
@@ -172,11 +184,11 @@ def gives_always(policy: Policy) -> bool:
     return policy.explain or bool(policy.writable)
 
 
-def _recover(root: int, policy: Policy) -> None:
+def _recover(workspace: Workspace, policy: Policy) -> None:
     """A commit that was interrupted comes first."""
     from sandbox_native.commit.recovery import recover_fd
 
-    recover_fd(root, policy)
+    keep_untold((workspace.device, workspace.inode), recover_fd(workspace.fd, policy).denials)
 
 
 def _bind(engine: Engine, ground: Ground, shown: Workspace) -> int:

@@ -56,7 +56,7 @@ def _open(policy: Policy, limits: Limits, cgroup: str | None, keep: Upkeep) -> t
     group = _make_group(hierarchy, plan.identity) if rung is Rung.FULL else None
     if group is not None:
         plan = replace(plan, groups=group.paths(), enter=group.entrance)
-    engine = Engine(launcher_path(), group, plan.encode(), keep)
+    engine = Engine(launcher_path(), group, plan.encode(), keep, plan.bare)
     try:
         engine.prepare()
     except BaseException:

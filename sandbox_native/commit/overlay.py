@@ -15,6 +15,7 @@ from typing import Final
 from sandbox_native.commit import durable, journal, place
 from sandbox_native.commit.listing import Listing
 from sandbox_native.commit.node import Node
+from sandbox_native.commit.place import Place
 from sandbox_native.commit.protected import Protected
 from sandbox_native.commit.recovery import complete, settle
 from sandbox_native.commit.refusals import refuse
@@ -53,11 +54,11 @@ class Overlay:
         completed; the next run with this directory goes on with it.
         """
         try:
-            with place.locked(self.target) as root:
-                settle(root, partial(self.protected, root))
-                tree = self._tree(root)
+            with place.locked(self.target) as locked:
+                into.refused += settle(locked, partial(self.protected, locked.root), self.inside).denials
+                tree = self._tree(locked.root)
                 if tree.live:
-                    self._commit(root, tree, into)
+                    self._commit(locked, tree, into)
                 into.take(tree, self.inside)
         except OSError as error:
             raise _failed(error, self.host) from error
@@ -67,9 +68,9 @@ class Overlay:
         refuse(tree, root, self.protected(root))
         return tree
 
-    def _commit(self, root: int, tree: Node, into: Listing) -> None:
+    def _commit(self, locked: Place, tree: Node, into: Listing) -> None:
         one_by_one = tree.live <= durable.FEW
-        staging = place.make(root)
+        staging = place.make(locked)
         try:
             try:
                 staged = stage(tree, self.upper, staging.new, self.owner, one_by_one)
@@ -77,13 +78,14 @@ class Overlay:
                     os.fsync(staging.new)
                 else:
                     durable.write_out(staging.new)
-                journal.write(staging.fd, place.identity(root), staged.steps)
+                journal.write(locked, staging, staged.steps)
             except BaseException:
-                staging.remove()
+                journal.remove_left(locked)  # first: without it the rest is only waste, whoever finds it
+                locked.remove_left()
                 raise
             for path in staged.unkept:
                 into.refuse(f"{self.inside}/{path}", "its extended attributes: the file system does not take them")
-            for path, why in complete(root, staging, staged.steps, one_by_one=one_by_one):
+            for path, why in complete(locked, staging, staged.steps, one_by_one=one_by_one):
                 tree.at(path).refuse(why)
         finally:
             staging.close()

@@ -1,15 +1,14 @@
 """Where a commit is staged: beside the directory that is committed to. Host process, host's credentials.
 
-`.sandbox-native-commit-INODE` lies in the directory above, is the caller's own and nobody else's, and on the mount of the
-directory, so that what is staged can be renamed into it. A tree that guests see never holds it: whatever has a name of ours in
-there is theirs, and has no effect. Where there is no such place nothing is committed (`require`, before a run).
+`.sandbox-native-commit-…` lies in the directory above, is the caller's own and nobody else's, and on the mount of the
+directory, so that what is staged can be renamed into it. Which one it is, and what is to be done with it, is said elsewhere
+(state.py): whatever else has a name of ours has no effect. Where there is no such place nothing is committed (`require`, before
+a run).
 """
 
 from __future__ import annotations
 
-import array
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -17,23 +16,40 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from sandbox_native import notes, state
 from sandbox_native.commit import lock
 from sandbox_native.commit.removal import remove_tree
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.errors import PolicyError, SetupError
 from sandbox_native.hostmounts import mount_id
+from sandbox_native.state import Kept
 
 RESERVED: Final = ".sandbox-native-"
 """Names that begin so are ours, in every directory: no guest's is committed."""
 
 NAME: Final = f"{RESERVED}commit"
-JOURNAL: Final = "journal"
 NEW: Final = "new"
 OLD: Final = "old"
-_GET_GENERATION: Final = 0x80087601  # FS_IOC_GETVERSION
+_RECORD: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_A_PART: Final = (errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENOENT)
-_TAKEN: Final = "commits are staged in a directory of that name, and what has it is not one of the caller's alone: remove it"
 _ROOM: Final = "commits are staged there: let the caller write to the directory, which must be on the same mount and have room"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory that is committed to, opened anew and locked; what is remembered of it, and the directory above."""
+
+    root: int
+    above: int
+    kept: Kept
+
+    def remove_left(self) -> bool:
+        """Staging directories that are remembered; whether there were any."""
+        names = self.kept.names(NAME)
+        for name in names:
+            remove_tree(self.above, name)
+            self.kept.forget(name)
+        return bool(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +57,6 @@ class Staging:
     """An open staging directory, with what is staged in `new` and what is moved aside in `old`."""
 
     fd: int
-    above: int
     name: str
     new: int
     old: int
@@ -49,19 +64,10 @@ class Staging:
     @property
     def path(self) -> str:
         """For messages."""
-        return lock.place(self.above, self.name)
-
-    def remove(self) -> None:
-        """The journal first: without it the rest is only waste, whoever finds it."""
-        try:
-            os.unlink(JOURNAL, dir_fd=self.fd)
-        except (FileNotFoundError, IsADirectoryError):
-            pass
-        remove_tree(self.above, self.name)
+        return os.readlink(f"/proc/self/fd/{self.fd}")
 
     def close(self) -> None:
-        for fd in (self.new, self.old, self.fd, self.above):
-            os.close(fd)
+        _close([self.new, self.old, self.fd])
 
 
 def require(root: int, path: str, *, field: str, value: str, remedy: str) -> int:
@@ -76,9 +82,6 @@ def require(root: int, path: str, *, field: str, value: str, remedy: str) -> int
             reason = f"the directory above, {where}, is on another file system or mount than {path}"
         elif not os.access(".", os.W_OK | os.X_OK, dir_fd=above, effective_ids=True):
             reason = f"the directory above, {where}, may not be written"
-        elif _is_taken(above, name_for(root)):
-            reason = f"{os.path.join(where, name_for(root))} is not a directory of the caller's alone"
-            remedy = "remove it"
         else:
             return above
         raise PolicyError(reason, field=field, value=value, remedy=remedy)
@@ -88,144 +91,80 @@ def require(root: int, path: str, *, field: str, value: str, remedy: str) -> int
 
 
 @contextmanager
-def locked(root: int) -> Iterator[int]:
-    """The directory, opened anew, with its lock held."""
-    fd = os.open(".", DIRECTORY, dir_fd=root)
-    try:
-        above = os.open("..", DIRECTORY, dir_fd=fd)
+def locked(root: int) -> Iterator[Place]:
+    with lock.held(root) as kept:
+        fd = os.open(".", DIRECTORY, dir_fd=root)
         try:
-            with lock.held(above, _lock_for(root)):
-                yield fd
+            above = os.open("..", DIRECTORY, dir_fd=fd)
+            try:
+                yield Place(fd, above, kept)
+            finally:
+                os.close(above)
         finally:
-            os.close(above)
-    finally:
-        os.close(fd)
-
-
-def identity(root: int) -> list[int]:
-    """What tells this directory from a later one with its inode number."""
-    generation = array.array("l", [0])
-    try:
-        fcntl.ioctl(root, _GET_GENERATION, generation)
-    except OSError:  # a file system that has none
-        pass
-    return [os.fstat(root).st_ino, generation[0]]
-
-
-def name_for(root: int) -> str:
-    return f"{NAME}-{os.fstat(root).st_ino}"
-
-
-def _lock_for(root: int) -> str:
-    return f"{RESERVED}lock-{os.fstat(root).st_ino}"
+            os.close(fd)
 
 
 def found(root: int) -> bool:
-    """Whether a commit left something, or is under way. In a directory that others may write to, they may have made what has
-    the name: it is no business of ours."""
-    try:
-        above = os.open("..", DIRECTORY, dir_fd=root)
-    except OSError:
+    """Whether a commit or a run left something, or a commit is under way."""
+    kept = state.look(root)
+    if kept is None:
         return False
     try:
-        fd = _open(above, name_for(root))
-        if fd is not None:
-            os.close(fd)
-        return fd is not None or lock.exists(above, _lock_for(root))
+        return any(not name.startswith(notes.PREFIX) for name in kept.names())
     finally:
-        os.close(above)
+        kept.close()
 
 
-def _open(above: int, name: str) -> int | None:
-    """None unless it is a directory of the caller's own, which nobody else can get at."""
+def make(place: Place) -> Staging:
+    """An empty staging directory; what an earlier commit left is gone by now."""
+    name = f"{NAME}-{os.urandom(6).hex()}"
     try:
-        fd = os.open(name, DIRECTORY, dir_fd=above)
+        if mount_id(place.above) != mount_id(place.root):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        os.close(os.open(place.kept.file(name), _RECORD, 0o600, dir_fd=place.kept.fd))
+        os.mkdir(name, 0o700, dir_fd=place.above)
+        return _staging(place, name, fresh=True)
     except OSError as error:
-        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+        place.remove_left()
+        path = os.path.join(os.readlink(f"/proc/self/fd/{place.above}"), name)
+        raise SetupError("commit", error.errno or 0, path, _ROOM) from error
+
+
+def reopen(place: Place, name: str, identity: list[int]) -> Staging | None:
+    """What a commit left. None where that is gone, or another has its name."""
+    try:
+        staging = _staging(place, name)
+    except OSError as error:
+        if error.errno not in _NOT_A_PART:
             raise
         return None
+    if state.identity(staging.fd) == identity:
+        return staging
+    staging.close()
+    return None
+
+
+def _staging(place: Place, name: str, *, fresh: bool = False) -> Staging:
+    fds: list[int] = []
+    try:
+        fds.append(_open(place.above, name))
+        for part in (NEW, OLD) if fresh else ():
+            os.mkdir(part, 0o700, dir_fd=fds[0])
+        fds += (os.open(part, DIRECTORY, dir_fd=fds[0]) for part in (NEW, OLD))
+        return Staging(fd=fds[0], name=name, new=fds[1], old=fds[2])
+    except BaseException:
+        _close(fds)
+        raise
+
+
+def _open(above: int, name: str) -> int:
+    """A directory of the caller's own, which nobody else can get at."""
+    fd = os.open(name, DIRECTORY, dir_fd=above)
     status = os.fstat(fd)
     if status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
         return fd
     os.close(fd)
-    return None
-
-
-def _is_taken(above: int, name: str) -> bool:
-    """By what is not the caller's alone."""
-    try:
-        os.stat(name, dir_fd=above, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    fd = _open(above, name)
-    if fd is not None:
-        os.close(fd)
-    return fd is None
-
-
-def make(root: int) -> Staging:
-    """An empty staging directory; what an earlier commit left is gone by now."""
-    above, name = os.open("..", DIRECTORY, dir_fd=root), name_for(root)
-    path = lock.place(above, name)
-    try:
-        if mount_id(above) != mount_id(root):
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        os.mkdir(name, 0o700, dir_fd=above)
-    except OSError as error:
-        os.close(above)
-        raise SetupError("commit", error.errno or 0, path, _TAKEN if error.errno == errno.EEXIST else _ROOM) from error
-    staging = _staging(above, name)
-    if staging is None:
-        raise SetupError("commit", errno.ESTALE, path, "somebody else changes it: commit again")
-    return staging
-
-
-def reopen(root: int) -> Staging | None:
-    """What a commit left. None where there is nothing of ours; what is not as we make it is thrown away."""
-    return _staging(os.open("..", DIRECTORY, dir_fd=root), name_for(root))
-
-
-def _staging(above: int, name: str) -> Staging | None:
-    """Takes `above` over."""
-    fds = [above]
-    try:
-        fd = _open(above, name)
-        if fd is not None:
-            fds.append(fd)
-            fds += (_part(fd, part) for part in (NEW, OLD))
-            return Staging(fd=fd, above=above, name=name, new=fds[2], old=fds[3])
-    except OSError as error:
-        _close(fds)
-        if error.errno not in _NOT_A_PART:
-            raise
-        return None
-    except BaseException:
-        _close(fds)
-        raise
-    _close(fds)
-    return None
-
-
-def _part(fd: int, name: str) -> int:
-    try:
-        os.mkdir(name, 0o700, dir_fd=fd)
-    except FileExistsError:
-        pass
-    return os.open(name, DIRECTORY, dir_fd=fd)
-
-
-def throw_away(root: int) -> bool:
-    """Whatever is in the staging directory, if that is the caller's; whether there was one."""
-    above = os.open("..", DIRECTORY, dir_fd=root)
-    try:
-        fd = _open(above, name_for(root))
-        if fd is None:
-            return False
-        os.close(fd)
-        remove_tree(above, name_for(root))
-        return True
-    finally:
-        os.close(above)
+    raise OSError(errno.EACCES, os.strerror(errno.EACCES), name)
 
 
 def _close(fds: list[int]) -> None:

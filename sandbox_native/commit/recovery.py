@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from sandbox_native import notes, state
 from sandbox_native.commit import durable, journal, place, uppers
 from sandbox_native.commit.apply import apply
 from sandbox_native.commit.forbidden import Forbidden
-from sandbox_native.commit.place import Staging
+from sandbox_native.commit.place import Place, Staging
 from sandbox_native.commit.protected import Protected, protected
 from sandbox_native.commit.steps import Step
+from sandbox_native.denials import Denial
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import WORKSPACE
-from sandbox_native.errors import SetupError
+from sandbox_native.errors import PolicyError, SetupError
+from sandbox_native.mandatory import join
 from sandbox_native.policy import Policy
 
 _LEFT: Final = (
@@ -26,62 +30,84 @@ _LEFT: Final = (
     "room on its file system, end what keeps its files, or remove this one to give up what is left of that commit"
 )
 
+_GONE: Final = "what an interrupted commit had staged is not beside the directory any more: what is left of that commit is lost"
 
-def recover(path: str | os.PathLike[str]) -> bool:
-    """Of the directory `path`: whether there was anything left of an interrupted commit, or of a run with direct writes
-    whose host was killed. Waits for a commit that is under way.
 
-    OSError when the directory cannot be opened, SetupError when the commit cannot be completed; then it can be tried again. A
-    journal that no commit of ours wrote is thrown away.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """True where there was anything left. `denials`: what of it was moved away or not done, and what is to be looked at."""
+
+    found: bool = False
+    denials: tuple[Denial, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.found
+
+
+def recover(path: str | os.PathLike[str]) -> Recovered:
+    """Of the directory `path`: whether there was anything left of an interrupted commit, or of a run whose host was killed.
+    Waits for a commit that is under way.
+
+    PolicyError when the directory cannot be opened, SetupError when the commit cannot be completed or a run cannot be
+    settled; then it can be tried again.
     """
-    fd = os.open(path, DIRECTORY)
     try:
-        from sandbox_native.notes import settle_all
-
-        left = settle_all(fd)
-        return recover_fd(fd) or left
+        fd = os.open(path, DIRECTORY)
+    except OSError as error:
+        remedy = "give the directory that a run was shown as its workspace or as a writable root"
+        raise PolicyError(error.strerror or "cannot be opened", field="path", value=os.fspath(path), remedy=remedy) from error
+    try:
+        kept = state.look(fd)
+        found, denials = (False, ()) if kept is None else notes.settle_kept(fd, kept)
+        recovered = recover_fd(fd)
+        return Recovered(found=found or recovered.found, denials=(*denials, *recovered.denials))
     finally:
         os.close(fd)
 
 
-def recover_fd(root: int, policy: Policy | None = None, inside: str = WORKSPACE) -> bool:
-    """As `recover`; the descriptor stays the caller's. `policy`: what it protects of the directory, which guests see at `inside`,
-    is not changed either. Two looks when there is nothing to do."""
+def recover_fd(root: int, policy: Policy | None = None, inside: str = WORKSPACE) -> Recovered:
+    """As `recover`, of commits and of changes that were kept on disk; the descriptor stays the caller's. `policy`: what it
+    protects of the directory, which guests see at `inside`, is not changed either. One look when there is nothing to do."""
     if not place.found(root):
-        return False
+        return Recovered()
     with place.locked(root) as locked:
-        return settle(locked, partial(protected, policy or Policy.strict(), inside, locked))
+        return settle(locked, partial(protected, policy or Policy.strict(), inside, locked.root), inside)
 
 
-def settle(root: int, guarded: Callable[[], Protected]) -> bool:
+def settle(locked: Place, guarded: Callable[[], Protected], inside: str) -> Recovered:
     """Under the lock."""
-    staging = place.reopen(root)
-    if staging is None:
-        return place.throw_away(root)
-    path = staging.path
-    try:
-        steps = journal.read(staging.fd, place.identity(root))
-        if steps is None:
-            staging.remove()
-        else:
-            complete(root, staging, steps, one_by_one=False, forbidden=Forbidden(guarded()))
-        uppers.sweep(root, staging.above)  # it may have second names for what was committed
-    except OSError as error:
-        raise SetupError("commit", error.errno or 0, path, _LEFT) from error
-    finally:
-        staging.close()
-    return True
+    told: list[tuple[str, str]] = []
+    found = journal.read(locked)
+    if found is not None:
+        name, identity, steps = found
+        path = os.path.join(os.readlink(f"/proc/self/fd/{locked.above}"), name)
+        try:
+            staging = place.reopen(locked, name, identity)
+            if staging is None:
+                told.append(("", _GONE))
+            else:
+                try:
+                    told = complete(locked, staging, steps, one_by_one=False, forbidden=Forbidden(guarded()))
+                finally:
+                    staging.close()
+        except OSError as error:
+            raise SetupError("commit", error.errno or 0, path, _LEFT) from error
+    journal.remove_left(locked)
+    left = locked.remove_left()
+    swept = uppers.sweep(locked)  # after the commit: it may have second names for what was committed
+    denials = (Denial(kind="commit", name=join(inside, path), reason=why) for path, why in told)
+    return Recovered(found=found is not None or left or swept, denials=tuple(denials))
 
 
 def complete(
-    root: int, staging: Staging, steps: Sequence[Step], *, one_by_one: bool, forbidden: Forbidden | None = None
+    locked: Place, staging: Staging, steps: Sequence[Step], *, one_by_one: bool, forbidden: Forbidden | None = None
 ) -> list[tuple[str, str]]:
     """Takes the steps that are left and ends the commit; those that could not be taken, as (path, why). `forbidden`: of a
-    journal that was found, what it may not change, whoever wrote it."""
-    passed_over = apply(steps, root, staging, durable=one_by_one, forbidden=forbidden)
+    journal that was found, what it may not change: the policy may be another by now, and who could write beside the directory
+    may have changed what is staged."""
+    passed_over = apply(steps, locked.root, staging, durable=one_by_one, forbidden=forbidden)
     if not one_by_one:
-        durable.write_out(root)
-    journal.remove(staging.fd)
-    os.fsync(staging.fd)  # before what was moved aside goes: a step that is taken again looks for it
-    staging.remove()
+        durable.write_out(locked.root)
+    journal.remove(locked)
+    locked.remove_left()
     return passed_over

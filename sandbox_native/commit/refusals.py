@@ -5,7 +5,7 @@ Called by overlay.py with a tree of changes; marks what is refused in it. The re
 - Protected names: the mandatory ones and those of the policy, at the top and in git's working trees; also where a link or a
   file that names a directory leads. What such a link of the guest's would make a protected name of something that is there
   already is itself refused; so is one that leads out of the host's directory.
-- The removal of a protected name, and of what holds one.
+- The removal of a protected name, of what holds one, and of what git knows a repository by.
 - Special files, set-id bits, names of our own, and what is beyond a bound (tree.py).
 """
 
@@ -21,7 +21,7 @@ from sandbox_native.commit.marks import Kind
 from sandbox_native.commit.node import SET_ID, Node
 from sandbox_native.commit.place import RESERVED
 from sandbox_native.commit.protected import Protected
-from sandbox_native.commit.repositories import Around, Found, find, look_around
+from sandbox_native.commit.repositories import Around, Found, find, look_around, parts
 from sandbox_native.commit.resolve import Names, Place, View
 
 _GIT: Final = ".git/"
@@ -47,7 +47,9 @@ def refuse(tree: Node, target: int, protected: Protected) -> None:
     refuse_lookalikes(tree, (name for name, _ in protected.names))
     around = look_around(tree, protected)
     before = View(None, target)
-    rules_before = _rules(before, find(before, around), protected)
+    found = find(before, around)
+    _refuse_removal(tree, found)
+    rules_before = _rules(before, found, protected)
     rules = _settled(tree, target, around, protected, before, rules_before)
     for names, rule in (rules_before | rules).items():
         _refuse_path(tree, before, names, rule)
@@ -56,6 +58,16 @@ def refuse(tree: Node, target: int, protected: Protected) -> None:
             for link in rule.way.hosts:
                 _refuse_path(tree, before, link, _Rule(rule.name, rule.field, Place(link)))
     _count_live(tree)
+
+
+def _refuse_removal(tree: Node, found: Found) -> None:
+    """Of what git knows a repository by."""
+    for names in (one for repository in found.repositories for one in parts(repository)):
+        node: Node | None = tree
+        for name in names:
+            node = None if node is None else node.children.get(name)
+        if node is not None and node.kind is Kind.REMOVED and node.changed:
+            node.refuse("without it git would not know the repository")
 
 
 def _nodes(tree: Node) -> Iterator[Node]:

@@ -71,7 +71,12 @@ def _note(view: View, found: Found, place: Place) -> None:
 
 def _looks_like_one(view: View, names: Names) -> bool:
     head, objects, refs, common = (view.exists((*names, name)) for name in _LOOKS)
-    return head and (common or (objects and refs))
+    return (head and common) or (objects and refs)
+
+
+def parts(repository: Names) -> Iterator[Names]:
+    """What git knows it by: without one of these it would be taken for none, and nothing of it be protected."""
+    return ((*repository, name) for name in _LOOKS)
 
 
 def _made(view: View, names: Names) -> Iterator[Node]:
