@@ -30,12 +30,18 @@ int sn_launcher_bind(struct sn_process *launcher, const char *path, uint32_t fla
 int sn_launcher_explain(struct sn_process *launcher, int socket, int denials, int timeout_ms, struct sn_failure *why);
 
 /* A slot: gauges[i] says what fds[i] is. It ends by itself after idle_seconds without a request (0: never). The caller keeps and closes its own fds. Serialise calls. */
-int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds,
+int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds, uint32_t hold_us,
 		 struct sn_process *slot, int timeout_ms, struct sn_failure *why);
 
-/* Closes the channel and waits until the process is gone: 0, or -ETIMEDOUT after SIGKILL did not help either.
- * With kill_first set, SIGKILL comes first. Reaps it where the host is its parent. Harmless when already closed. */
-int sn_process_close(struct sn_process *process, int timeout_ms, int kill_first);
+enum sn_kill { /* when a process that is closed gets SIGKILL */
+	SN_KILL_LATE = 0,  /* when it has not ended in time */
+	SN_KILL_FIRST = 1,
+	SN_KILL_NEVER = 2, /* it ends others, which would be rid of it */
+};
+
+/* Closes the channel and waits until the process is gone: 0, or -ETIMEDOUT, and it lives. Reaps it where the host is its parent. Harmless
+ * when already closed. */
+int sn_process_close(struct sn_process *process, int timeout_ms, enum sn_kill kill);
 
 /* ---- one box ---- */
 
@@ -76,6 +82,8 @@ struct sn_box {
 	int32_t stdin_source; /* relayed to stdin_fd, -1: none; the caller's own, never closed here */
 	int32_t workspace_fd; /* SN_REQUEST_COLLECT: the workspace's root, -1: none; the caller takes it (sets -1) or close does */
 	int32_t changes_fd;   /* SN_REQUEST_CHANGES: the directory of changes, as workspace_fd */
+	int32_t handed_in;    /* ends of pipes of the caller's that the guest itself gets as 0 and as 1 (nothing is relayed or captured then), */
+	int32_t handed_out;   /* -1: none; the caller's own, never closed here */
 	int32_t reserved;
 	const uint8_t *stdin_data; /* the caller keeps it alive */
 	uint64_t stdin_size, stdin_done;
@@ -100,7 +108,7 @@ struct sn_given { /* descriptors that go with a request, kept by the caller; -1:
 };
 
 /* Starts a run in the slot: makes channel, pipes and epoll, and sends the request (header, and the body inline or in
- * a memfd). box->flags, stdin_data/stdin_size or stdin_source, out.bound and err.bound are set by the caller before.
+ * a memfd). box->flags, stdin_data/stdin_size, stdin_source or handed_in, handed_out, out.bound and err.bound are set by the caller before.
  * The request's flags for what is given are set here. grace_ms is added to the request's wall time. Does not wait. On failure all is closed. */
 int sn_box_start(struct sn_box *box, struct sn_process *slot, struct sn_request *request, const uint8_t *body,
 		 const struct sn_given *given, int grace_ms, struct sn_failure *why);

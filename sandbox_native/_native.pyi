@@ -213,6 +213,9 @@ class _Lib:
     SN_DENIALS_OPEN: Final[int]
     SN_DENIALS_DONE: Final[int]
     SN_DENIAL_ENDED: Final[int]
+    SN_KILL_LATE: Final[int]
+    SN_KILL_FIRST: Final[int]
+    SN_KILL_NEVER: Final[int]
     SN_STREAM_OPEN: Final[int]
     SN_STREAM_FLOW: Final[int]
     SN_BOX_NEW: Final[int]
@@ -263,11 +266,12 @@ class _Lib:
         fds: CData,
         count: int,
         idle_seconds: int,
+        hold_us: int,
         slot: Process,
         timeout_ms: int,
         why: Failure,
     ) -> int: ...
-    def sn_process_close(self, process: Process, timeout_ms: int, kill_first: int) -> int: ...
+    def sn_process_close(self, process: Process, timeout_ms: int, kill: int) -> int: ...
     def sn_box_init(self, box: Box) -> None: ...
     def sn_box_start(
         self,

@@ -153,6 +153,8 @@ class Box(CData):
     stdin_source: int
     workspace_fd: int
     changes_fd: int
+    handed_in: int
+    handed_out: int
     reserved: int
     stdin_data: CData
     stdin_size: int

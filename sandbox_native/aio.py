@@ -1,24 +1,18 @@
 """Runs in an event loop: no thread for each, one descriptor for each, on any loop that has `add_reader`. Every system.
 
-Used by sandbox.py (`run_async`, `spawn_async`). A `Driver` serves one box whenever its descriptor is readable and wakes those
-who wait for something of it: for output, for room in stdin, for the end. A `Starter` starts one box in a turn of the loop, so
-that many starts at once do not hold other tasks up; what takes longer than that (a new slot) is done in a thread of its own.
+Used by aio_start.py. A `Driver` serves one box whenever its descriptor is readable and wakes those who wait for something of it:
+for output, for room in stdin, for the end. A Result that is more than a moment's work (much output, files to bring back) is made
+in a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self
 
-from sandbox_native.backends.base import Backend
-from sandbox_native.budget import Budget, Claim
 from sandbox_native.errors import SetupError
-from sandbox_native.limits import Limits
 from sandbox_native.process import Process
 from sandbox_native.result import Result
 from sandbox_native.stdin import Data
@@ -35,6 +29,7 @@ class Driver:
         self._process, self._loop = process, asyncio.get_running_loop()
         self._waiting: list[asyncio.Future[None]] = []
         self._lost: BaseException | None = None
+        self._finishing = False
         self._fd = process.fileno()
         self._loop.add_reader(self._fd, self.serve)
         self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
@@ -42,21 +37,47 @@ class Driver:
     def serve(self) -> None:
         """What is ready now; whoever waits looks again."""
         try:
-            if self._process.serve():
+            if self._process.serve(light=True):
                 self.forget()
+            elif self._process.left:
+                self._finish()
         except BaseException as error:
             self._lost = error  # whoever waits is to have it: nothing is served any more
             self.forget()
             raise
         finally:
-            waiting, self._waiting = self._waiting, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+            self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def _finish(self) -> None:
+        """The outcome is more than a moment's work, which is not the loop's."""
+        self.forget()
+        try:
+            made = self._loop.run_in_executor(None, self._process.serve)
+        except RuntimeError:  # no thread can be started
+            self._process.serve()
+            return
+        self._finishing = True
+        made.add_done_callback(self._finished)
+
+    def _finished(self, made: asyncio.Future[bool]) -> None:
+        self._finishing = False
+        self._lost = None if made.cancelled() else made.exception()
+        self._wake()
+
+    async def quiet(self) -> None:
+        """Until no thread has the Process, which would be waited for in the loop."""
+        while self._finishing:
+            await self.progress()
 
     async def progress(self) -> None:
         """Until something was served; at once when nothing will be any more."""
-        if self._fd < 0:
+        if self._fd < 0 and not self._finishing:
             if self._lost is not None and not self._process.over:
                 raise SetupError("stdio", 0, "event loop", "serving the run failed") from self._lost
             return
@@ -90,8 +111,10 @@ class AsyncReader:
     async def read(self, size: int = _CHUNK) -> bytes:
         """What is there, at most `size` bytes, waiting for the first; b"" at the end of the stream."""
         self._task = asyncio.current_task()
+        await self._driver.quiet()
         while (data := self._reader.read_nowait(size)) is None:
             await self._driver.progress()
+            await self._driver.quiet()
         return data
 
     def give_up(self) -> None:
@@ -116,8 +139,10 @@ class AsyncWriter:
         """Until the guest has taken all of it. BrokenPipeError when it has closed its stdin or is gone; ValueError after
         `close`."""
         rest = memoryview(data).cast("B")
+        await self._driver.quiet()
         while rest := rest[self._writer.write_nowait(rest) :]:
             await self._driver.progress()
+            await self._driver.quiet()
 
     def close(self) -> None:
         """The guest reads the end of the stream. Harmless when repeated."""
@@ -138,11 +163,22 @@ class AsyncProcess:
 
     async def wait(self) -> Result:
         """The Result, when the run is over; errors as of `Process.wait`. Cancelling it leaves the run alone."""
+        await self._driver.quiet()
         self.stdout.give_up()
         self.stderr.give_up()
         while not self._process.over:
             await self._driver.progress()
         return self._process.wait()
+
+    async def begun(self) -> None:
+        """Until a guest has taken the job, or the run is over."""
+        while not (self._process.began or self._process.over):
+            await self._driver.progress()
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """As of `Process`."""
+        return self._process.came_to_nothing
 
     def kill(self) -> None:
         """Ends the guest's whole tree; the Result's status is `cancelled`."""
@@ -169,74 +205,3 @@ class AsyncProcess:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
-
-
-class Starter:
-    """Starts the boxes of one Sandbox in one loop, in the order of asking and at most one in a turn of the loop. Where none
-    stands ready, one is made in a thread first, of which there is one for all."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._queue: deque[asyncio.Future[None]] = deque()
-        self._busy = False
-        self._thread: ThreadPoolExecutor | None = None
-
-    async def turn(self) -> None:
-        """Until it is this caller's turn: it is to start its box at once, before it waits for anything else."""
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
-        self._queue.append(future)
-        if not self._busy:
-            self._busy = True
-            loop.call_soon(self._next, loop)
-        await future
-
-    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        while self._queue and self._queue[0].cancelled():
-            self._queue.popleft()
-        if not self._queue:
-            self._busy = False
-        elif self._backend.has_idle:
-            self._admit(loop)
-        else:
-            self._thread = self._thread or ThreadPoolExecutor(1, "sandbox-native-slots")
-            try:
-                made = loop.run_in_executor(self._thread, self._backend.open_slot)
-            except RuntimeError:  # no thread can be started: the start itself makes what it needs
-                self._admit(loop)
-                return
-            made.add_done_callback(lambda done: self._made(loop, done))
-
-    def _made(self, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-        done.exception()  # what went wrong, the start itself finds out again
-        self._admit(loop)
-
-    def _admit(self, loop: asyncio.AbstractEventLoop) -> None:
-        while self._queue:
-            future = self._queue.popleft()
-            if not future.cancelled():
-                future.set_result(None)
-                break
-        loop.call_soon(self._next, loop)
-
-
-async def claimed(budget: Budget, limits: Limits) -> Claim:
-    """Waits until a budget has room for a run."""
-    loop = asyncio.get_running_loop()
-    room = asyncio.Event()
-
-    def granted() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(room.set)
-
-    claim = budget.ask(limits, granted)
-    with claim.kept():
-        await room.wait()
-    return claim
-
-
-async def start(starter: Starter, claim: Claim | None, spawn: Callable[[], Process]) -> AsyncProcess:
-    """A Process of the running loop. `spawn` takes the claim over."""
-    with claim.kept() if claim is not None else nullcontext():
-        await starter.turn()
-        return AsyncProcess(spawn())

@@ -56,20 +56,39 @@ class Process:
         """
         return self._run.outcome() if self._run.turn(0) else None
 
-    def serve(self) -> bool:
+    def serve(self, *, light: bool = False) -> bool:
         """As `poll`, of somebody who does not wait for the end alone: streams that are read go on waiting for their reader.
-        Whether the run is over."""
+        Whether the run is over. With `light` an outcome that is more than a moment's work is `left` to the next call."""
         with self._run.box.turns:
-            return self._run.over or self._run.pump(0)
+            return self._run.over or self._run.pump(0, light=light)
+
+    @property
+    def left(self) -> bool:
+        return self._run.left
 
     @property
     def over(self) -> bool:
         """Whether the run has ended and its Result is there; looks, and serves nothing."""
         return self._run.over
 
+    @property
+    def began(self) -> bool:
+        """Whether a guest has taken the job; looks, and serves nothing."""
+        return self._run.box.began
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """Of a run that is over: it failed before anything of a guest had begun, and in another box it need not."""
+        return self._run.box.came_to_nothing
+
     def kill(self) -> None:
         """Ends the guest's whole tree; the Result's status is `cancelled`. From any thread; harmless when it has ended."""
         self._run.box.end()
+
+    def pids(self) -> list[int]:
+        """The guest's processes as the host numbers them, its main process first; empty before it has begun and when the run is
+        over. A look: who comes or goes meanwhile may be missing or listed, and a number may be somebody else's a moment later."""
+        return [] if self.serve() else self._run.box.pids()
 
     def fileno(self) -> int:
         """A descriptor that is readable when there is something to `poll`, and from the end of the run on. It stays open until

@@ -85,6 +85,7 @@ class SharedRun:
         self.fronts = {Output.STDOUT: Front(), Output.STDERR: Front()}
         self._source = source
         self._outcome: Result | SandboxError | None = None
+        self.left = False  # the run has ended, and its outcome is to be made
         self._readers: dict[Output, int] = {}  # the thread that reads a stream
         box.watch()
 
@@ -110,10 +111,14 @@ class SharedRun:
                 self._read_no_more(output)
             return self.pump(timeout_ms)
 
-    def pump(self, timeout_ms: int) -> bool:
-        """Within a turn: serves the box, and makes the outcome when the run has ended; True when it is there."""
+    def pump(self, timeout_ms: int, *, light: bool = False) -> bool:
+        """Within a turn: serves the box, and makes the outcome when the run has ended; True when it is there. With `light` one
+        that is more than a moment's work is left to the next call."""
         try:
             if self.serve(timeout_ms):
+                self.left = light and self.box.heavy
+                if self.left:
+                    return False
                 self._settle(drop=True)
                 # A reader that was slower than the guest gets from the Result what it has not taken yet.
                 out, err = self._drain(Output.STDOUT), self._drain(Output.STDERR)

@@ -1,7 +1,7 @@
 """What `stdin=` may be, opened and checked. Host process, before the box is started.
 
 A path or descriptor is read by the host and relayed, never handed to the guest: a guest with the same uid could open it again for
-writing through /proc/self/fd/0.
+writing through /proc/self/fd/0. The one exception is a PipeEnd: there is nothing else to open by it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import stat
 from dataclasses import dataclass
 from typing import Protocol
 
+from sandbox_native import pipe_end
 from sandbox_native.errors import PolicyError, SetupError
+from sandbox_native.pipe_end import PipeEnd
 
 Data = bytes | bytearray | memoryview
 
@@ -23,7 +25,7 @@ class File(Protocol):
     def fileno(self) -> int: ...
 
 
-Input = Data | str | os.PathLike[str] | int | File | None
+Input = Data | str | os.PathLike[str] | int | File | PipeEnd | None
 
 
 @dataclass(slots=True)
@@ -33,7 +35,19 @@ class Source:
     data: Data | None = None
     fd: int = -1
     owned: bool = False  # `fd` was opened here
+    handed: bool = False  # `fd` is for the guest itself: nothing is relayed
+    is_file: bool = False  # opened here, and can be read again from its beginning
     keep: object = None  # whose descriptor `fd` is: it would close it when it is forgotten
+
+    @property
+    def is_read(self) -> bool:
+        """Whether some of it may be gone once a run has begun."""
+        return self.fd >= 0 and not self.handed and not self.is_file
+
+    def rewind(self) -> None:
+        """For a run that is begun again."""
+        if self.is_file:
+            os.lseek(self.fd, 0, os.SEEK_SET)
 
     @property
     def is_nothing(self) -> bool:
@@ -46,7 +60,7 @@ class Source:
 
 
 NOTHING = Source()
-_KINDS = "give None, bytes, a path, or a descriptor or file that is open for reading"
+_KINDS = "give None, bytes, a path, a PipeEnd, or a descriptor or file that is open for reading"
 
 
 def open_source(stdin: Input) -> Source:
@@ -57,6 +71,8 @@ def open_source(stdin: Input) -> Source:
         return Source(data=stdin.tobytes())
     if isinstance(stdin, (bytes, bytearray, memoryview)):
         return Source(data=stdin)
+    if isinstance(stdin, PipeEnd):
+        return Source(fd=pipe_end.check("stdin", stdin), handed=True, keep=stdin)
     if isinstance(stdin, bool):
         raise PolicyError("not a descriptor", field="stdin", value=stdin, remedy=_KINDS)
     if isinstance(stdin, int):
@@ -89,11 +105,11 @@ def _open(path: str | os.PathLike[str]) -> Source:
         reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
         raise PolicyError(reason, field="stdin", value=path, remedy=_readable(path)) from error
     try:
-        _check(fd, path)
+        mode = _check(fd, path)
     except PolicyError:
         os.close(fd)
         raise
-    return Source(fd=fd, owned=True)
+    return Source(fd=fd, owned=True, is_file=stat.S_ISREG(mode))
 
 
 def _readable(path: object) -> str:
@@ -101,10 +117,12 @@ def _readable(path: object) -> str:
     return f"{words}; a str is a path (text? use .encode())" if isinstance(path, str) else words
 
 
-def _check(fd: int, value: object) -> None:
+def _check(fd: int, value: object) -> int:
+    """Its mode."""
     try:
         mode = os.fstat(fd).st_mode
     except (OSError, OverflowError) as error:
         raise PolicyError("not an open descriptor", field="stdin", value=value) from error
     if stat.S_ISDIR(mode):
         raise PolicyError("is a directory", field="stdin", value=value, remedy="name a file")
+    return mode

@@ -99,7 +99,7 @@ class Supervisor:
             self._crowd.close()
             left, self._waiting = [*self._in_hand, *self._running.values(), *self._waiting], deque()
         for task in left:
-            self._settle(task, SetupError("lost", 0, "batch", "the thread that ran the batch has ended"))
+            self._settle(task, SetupError("lost", 0, "batch", "the thread that ran the batch has ended: run what is left again"))
 
     def _end(self) -> None:
         self._ending = False
@@ -161,12 +161,14 @@ class Supervisor:
                 self._budget.check(job.limits)
             if job.stdin is NOTHING and job.given_stdin is not None:
                 job.stdin = open_source(job.given_stdin)
-            task.box = self._backend.start(job)
+            box = self._backend.start(job)
+            box.turns.__enter__()  # whoever closes the backend meanwhile ends the run, and waits for this thread to see it
+            task.box = box
             self._running[self._crowd.add(task.box)] = task
             self._in_hand = []
         except ExecError as error:
             self._try_again(task, error)
-        except SandboxError as error:  # of this job alone
+        except Exception as error:  # of this job alone, whatever it is: the thread has others
             self._settle(task, error)
 
     def _finish(self, place: int) -> None:
@@ -177,25 +179,31 @@ class Supervisor:
         try:
             task.box.pump(0)
             self._settle(task, task.box.result())
-        except ExecError as error:
-            self._try_again(task, error)
         except SandboxError as error:
+            self._try_again(task, error)
+        except Exception as error:  # as above
             self._settle(task, error)
 
-    def _try_again(self, task: Task, error: ExecError) -> None:
-        if not task.job.renewed_after(error):
+    def _try_again(self, task: Task, error: SandboxError) -> None:
+        again = task.job.another_box() if task.box is not None and task.box.came_to_nothing else task.job.renewed_after(error)
+        if not again:
             self._settle(task, error)
             return
-        box, task.box = task.box, None
-        if box is not None:
-            box.close()
+        self._close(task)
         self._start(task)
 
-    def _settle(self, task: Task, outcome: Result | SandboxError) -> None:
+    def _close(self, task: Task) -> None:
+        box, task.box = task.box, None
+        if box is not None:
+            try:
+                box.close()
+            finally:
+                box.turns.leave()
+
+    def _settle(self, task: Task, outcome: Result | Exception) -> None:
         try:
-            if task.box is not None:
-                task.box.close()
-        except SandboxError as error:
+            self._close(task)
+        except Exception as error:
             outcome = error
         task.job.stdin.close()
         if task.claim is not None:
@@ -206,4 +214,13 @@ class Supervisor:
         if isinstance(outcome, Result):
             task.future.set_result(outcome)
         else:
-            task.future.set_exception(outcome)
+            task.future.set_exception(outcome if isinstance(outcome, SandboxError) else _of_this_job(outcome))
+
+
+def _of_this_job(error: Exception) -> SetupError:
+    """What none of ours foresaw, told as the job's own failure."""
+    code = error.errno if isinstance(error, OSError) and error.errno else 0
+    words = f"{error}; the other jobs go on: this is a fault of ours, please report it"
+    told = SetupError("job", code, type(error).__name__, words)
+    told.__cause__ = error
+    return told

@@ -24,7 +24,7 @@ def a_group(box_uid: int | None = None) -> Iterator[tuple[Hierarchy, Group]]:
     try:
         yield hierarchy, group
     finally:
-        assert group.remove(5)
+        assert group.remove(60)
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def a_slot() -> Iterator[tuple[Hierarchy, SlotGroup]]:
         try:
             yield hierarchy, slot
         finally:
-            assert slot.remove(5)
+            assert slot.remove(60)
 
 
 def enter(slot: SlotGroup) -> None:

@@ -11,13 +11,15 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from pathlib import Path
 from typing import Any
 
 import boxes
 import pytest
 from running import nap, sh, sleepers
 
-from sandbox_native import ExecError, Limits, PolicyError, Result, Sandbox, Status
+from sandbox_native import ExecError, Limits, Policy, PolicyError, Result, Sandbox, SetupError, Status
+from sandbox_native.backends.box import LinuxBox
 from sandbox_native.budget import Budget
 from sandbox_native.executor import SandboxExecutor
 from sandbox_native.options import Job
@@ -40,9 +42,16 @@ def test_outcomes_come_in_the_order_of_the_jobs(box: Sandbox) -> None:
     assert texts(box.map(jobs, concurrency=5)) == list("01234")
 
 
-def test_unordered_they_come_as_they_end(box: Sandbox) -> None:
-    jobs = [sh(f"sleep 0.{9 - 2 * number}; echo {number}") for number in range(5)]
-    assert texts(box.map(jobs, concurrency=5, ordered=False)) == list("43210")
+def test_unordered_they_come_as_they_end(tmp_path: Path) -> None:
+    """Each ends when it is let."""
+    tmp_path.chmod(0o755)
+    jobs = [sh(f"until [ -e /let/{number} ]; do sleep 0.01; done; echo {number}") for number in range(5)]
+    with Sandbox(Policy.strict(readable=[(str(tmp_path), "/let")])) as box:
+        outcomes = box.map(jobs, concurrency=5, ordered=False)
+        for number in "43210":
+            (tmp_path / number).touch()
+            assert texts(itertools.islice(outcomes, 1)) == [number]
+        assert list(outcomes) == []
 
 
 def test_a_job_is_an_argv_a_mapping_or_a_job(box: Sandbox) -> None:
@@ -85,12 +94,13 @@ def test_input_is_taken_only_as_there_is_room(box: Sandbox) -> None:
     outcomes.close()  # type: ignore[attr-defined]
 
 
-def test_guests_are_served_while_the_caller_is_busy_with_an_outcome(box: Sandbox, factor: float) -> None:
+def test_guests_are_served_while_the_caller_is_busy_with_an_outcome(box: Sandbox) -> None:
     """A guest that fills its pipe must not wait for whoever looks at another's result."""
-    loud = {"argv": sh("head -c 3000000 /dev/zero"), "limits": Limits(wall_seconds=2 * factor)}
+    word = f"loud-{os.getpid()}"
+    loud = {"argv": ["/bin/sh", "-c", "head -c 3000000 /dev/zero; :", word], "limits": Limits(wall_seconds=300)}
     outcomes = box.map([sh("true"), *[loud] * 3], concurrency=4)
     next(outcomes)
-    time.sleep(2 * factor + 0.5)
+    boxes.until(lambda: boxes.tree_is_gone(word), boxes.PATIENCE, "the end of guests that fill their pipes")
     assert [one.status for one in outcomes if isinstance(one, Result)] == [Status.OK] * 3
 
 
@@ -124,7 +134,7 @@ def test_ctrl_c_gives_what_is_done_and_then_comes_through(box: Sandbox) -> None:
                 jobs = [sh("echo first"), *[["/bin/sleep", nap(313)]] * 3]
                 for outcome in own.map(jobs, concurrency=4):
                     if not got:
-                        boxes.until(lambda: len(sleepers(313)) == 3, 10, "sleepers")
+                        boxes.until(lambda: len(sleepers(313)) == 3, boxes.PATIENCE, "sleepers")
                         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
                     got.append(outcome)
             assert [one.status for one in got] == [Status.OK, *[Status.CANCELLED] * 3]
@@ -158,8 +168,8 @@ def test_a_budget_holds_for_every_way_to_run() -> None:
             waiter.join()
 
             async def both() -> None:
+                began = time.monotonic()
                 async with await box.spawn_async(["/bin/sleep", "0.3"]) as first:
-                    began = time.monotonic()
                     assert (await box.run_async(["/bin/true"])).ok and time.monotonic() - began > 0.25
                     assert (await first.wait()).ok
 
@@ -208,7 +218,7 @@ class TestExecutor:
     def test_shutdown_that_cancels_ends_what_runs(self, box: Sandbox) -> None:
         executor = SandboxExecutor(box, max_workers=1)
         running, waiting = executor.submit(["/bin/sleep", nap(314)]), executor.submit(["/bin/true"])
-        boxes.until(lambda: bool(sleepers(314)), 10, "sleeper")
+        boxes.until(lambda: bool(sleepers(314)), boxes.PATIENCE, "sleeper")
         executor.shutdown(cancel_futures=True)
         assert running.result().status is Status.CANCELLED and waiting.cancelled() and sleepers(314) == []
 
@@ -219,3 +229,37 @@ class TestExecutor:
             box.close()
 
         boxes.in_a_host(work)
+
+
+def test_closing_the_sandbox_ends_its_batch() -> None:
+    box = Sandbox()
+    outcomes = box.map([{"argv": ["/bin/sleep", nap(600)], "limits": Limits(wall_seconds=900)}] * 4, concurrency=4)
+
+    def close() -> None:
+        boxes.until(lambda: bool(sleepers(600)), boxes.PATIENCE, "a guest")
+        box.close()
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    ended = list(outcomes)
+    closing.join()
+    assert len(ended) == 4
+    begun = [outcome.status for outcome in ended if isinstance(outcome, Result)]  # the others found it closed
+    assert begun and set(begun) == {Status.CANCELLED}
+
+
+def test_what_nobody_foresaw_is_its_own_jobs_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(box: LinuxBox) -> Result:
+        if box._job.limits.wall_seconds == 7:
+            raise RecursionError("too deep")
+        return whole(box)
+
+    whole = LinuxBox.result
+    monkeypatch.setattr(LinuxBox, "result", broken)
+    jobs = [{"argv": ["/bin/true"], "limits": Limits(wall_seconds=wall)} for wall in (5, 7, 5)]
+    with Sandbox() as box:
+        first, second, third = box.map(jobs)
+    assert isinstance(first, Result) and isinstance(third, Result)
+    assert isinstance(second, SetupError) and second.stage == "job"
+    assert "RecursionError" in str(second) and "too deep" in str(second)
+    assert isinstance(second.__cause__, RecursionError)

@@ -56,7 +56,7 @@ def ask_bind(process: Any, path: bytes, timeout_ms: int = 5000) -> None:
 def ask_slot(control: int, count: int, timeout_ms: int = 5000) -> None:
     slot, why = ffi.new("struct sn_process *"), ffi.new("struct sn_failure *")
     try:
-        checked(lib.sn_slot_open(control, [0] * count, [0] * count, count, 0, slot, timeout_ms, why), why)
+        checked(lib.sn_slot_open(control, [0] * count, [0] * count, count, 0, 0, slot, timeout_ms, why), why)
     finally:
         assert (slot.pidfd, slot.control) == (-1, -1)
 

@@ -27,10 +27,15 @@ def family(pid: int) -> list[int]:
     return found
 
 
-def test_a_run_finds_a_box_that_waits(factor: float) -> None:
+def parked() -> list[int]:
+    """Slots with a box that waits: an init and a guest."""
+    return [pid for pid in launchers() if len(family(pid)) == 3]
+
+
+def test_a_run_finds_a_box_that_waits() -> None:
     with Sandbox(prepared=3) as box:
         for _ in range(3):
-            boxes.until(lambda: len([pid for pid in launchers() if len(family(pid)) == 3]) == 3, 10 * factor, "parked boxes")
+            boxes.until(lambda: len(parked()) == 3, boxes.PATIENCE, "parked boxes")
             assert box.run(["/bin/true"]).ok
         stats = box.stats()
     assert (stats.boxes, stats.idle) == (3, 3) and stats.hits >= 2 and stats.hits + stats.misses == 3
@@ -60,20 +65,22 @@ def test_a_parked_box_takes_at_most_400_kb() -> None:
 
     with Sandbox(prepared=16) as box:
         box.run(["/bin/true"])
-        slots = [pid for pid in launchers() if len(family(pid)) == 3]
-        assert len(slots) >= 15
+        boxes.until(lambda: len(parked()) >= 15, boxes.PATIENCE, "parked boxes")
+        slots = parked()
         members = [pid for slot in slots for pid in family(slot)[1:]]
         assert taken(members) / len(slots) <= 400
 
 
-def test_boxes_above_the_number_end_when_nobody_wants_them(factor: float) -> None:
+def test_boxes_above_the_number_end_when_nobody_wants_them() -> None:
     with Sandbox(idle_seconds=1) as box:
-        processes = [box.spawn(["/bin/sleep", "0.2"]) for _ in range(5)]
+        processes = [box.spawn(["/bin/cat"]) for _ in range(5)]
         for process in processes:
+            assert process.stdin is not None
             with process:
+                process.stdin.close()
                 assert process.wait().ok
         assert box.stats().boxes == 5
-        boxes.until(lambda: len([pid for pid in launchers() if len(family(pid)) == 3]) <= 2, 10 * factor, "surplus boxes")
+        boxes.until(lambda: len(parked()) <= 2, boxes.PATIENCE, "the end of surplus boxes")
         time.sleep(1.5)
         for _ in range(4):
             assert box.run(["/bin/true"]).ok
@@ -94,11 +101,13 @@ def test_a_pinned_run_has_one_core() -> None:
     with Sandbox(pinned=True) as box:
         told = [box.run(["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"]).text.split()[1] for _ in range(3)]
         assert all(core.isdigit() and int(core) in os.sched_getaffinity(0) for core in told)
-        script = "grep Cpus_allowed_list /proc/self/status; sleep 0.3"
+        script = "grep Cpus_allowed_list /proc/self/status; read x"
         both = [box.spawn(["/bin/sh", "-c", script]) for _ in os.sched_getaffinity(0)]
         cores = set()
         for process in both:
+            assert process.stdin is not None
             with process:
+                process.stdin.close()
                 cores.add(process.wait().text.split()[1])
         assert len(cores) == len(both)
 

@@ -83,21 +83,19 @@ def test_a_slow_reader_loses_nothing_while_another_thread_waits(sandbox: Sandbox
 def test_who_reads_and_then_waits_does_not_wait_for_himself(sandbox: Sandbox) -> None:
     with sandbox.spawn(sh("head -c 3000000 /dev/zero"), limits=Limits(stdout_bytes=1 << 16, wall_seconds=60)) as process:
         assert process.stdout.read(10) == bytes(10)
-        result = process.wait(30)
+        result = process.wait(60)
     assert (result.stdout_total, result.stdout_truncated) == (3000000, True)
 
 
-def test_wait_times_out_and_the_run_goes_on(sandbox: Sandbox, factor: float) -> None:
+def test_wait_times_out_and_the_run_goes_on(sandbox: Sandbox) -> None:
     with sandbox.spawn(["/bin/cat"]) as process:
         for timeout in (0, 0.05):
-            before = time.monotonic()
             with pytest.raises(TimeoutError):
                 process.wait(timeout)
-            assert time.monotonic() - before < timeout + 0.1 * factor
         assert process.poll() is None
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(30) is process.wait() is process.poll()
+        assert process.wait(60) is process.wait() is process.poll()
 
 
 def test_kill_ends_the_whole_tree(sandbox: Sandbox) -> None:
@@ -105,18 +103,16 @@ def test_kill_ends_the_whole_tree(sandbox: Sandbox) -> None:
         process.stdout.readline()
         process.kill()
         process.kill()
-        assert process.wait(30).status is Status.CANCELLED
+        assert process.wait(60).status is Status.CANCELLED
         process.kill()
     assert not sleepers(306)
 
 
-def test_kill_from_another_thread_reaches_a_wait(sandbox: Sandbox, factor: float) -> None:
+def test_kill_from_another_thread_reaches_a_wait(sandbox: Sandbox) -> None:
     with sandbox.spawn(sh(f"sleep {nap(307)}")) as process:
         timer = threading.Timer(0.1, process.kill)
         timer.start()
-        before = time.monotonic()
         assert process.wait().status is Status.CANCELLED
-        assert time.monotonic() - before < 0.5 * factor
         timer.join()
 
 
@@ -184,7 +180,7 @@ def test_loop_is_told_of_an_end_that_another_thread_saw(sandbox: Sandbox) -> Non
         watched = select.epoll()
         watched.register(process, select.EPOLLIN)
         process.wait()
-        assert watched.poll(10)
+        assert watched.poll(60)
         watched.unregister(process)
         watched.close()
 

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import boxes
@@ -17,61 +14,16 @@ import pytest
 import without_namespaces
 from boxes import Guests
 from running import PYTHON, sh
+from without_namespaces import Try, attempts, own
 
-from sandbox_native import Deletion, Policy, ReadPolicy, Rung, Sandbox, Status, UnsupportedError, Writes
+from sandbox_native import Deletion, Policy, ReadPolicy, Rung, Sandbox, UnsupportedError, Writes
 
-pytestmark = [
-    pytest.mark.kernel,
-    pytest.mark.needs("root"),
-    pytest.mark.needs("cc"),
-    pytest.mark.needs("landlock_scopes"),
-]
-Try = Callable[[Callable[[Sandbox], None]], None]
+pytestmark = without_namespaces.MARKS
 HELD = (
     *("pid", "tree", "net", "ipc", "groups", "capabilities", "no_new_privs", "session", "descriptors", "seccomp", "landlock"),
     *("rlimits", "memory", "wall_seconds"),
 )
 NOT_HELD = ("user", "mount", "uts", "control_group", "processes")
-
-
-@pytest.fixture(scope="module")
-def public(guest: Guests) -> Iterator[Guests]:
-    with without_namespaces.public(guest) as found:
-        yield found
-
-
-@pytest.fixture
-def with_box(public: Guests) -> Try:
-    """`with_box(work)` calls `work(box)` in a host of its own."""
-    return lambda work: without_namespaces.with_box(public, work)
-
-
-@pytest.fixture
-def secret() -> Iterator[Path]:
-    """A directory of the plain user's, with a file that only that user may read."""
-    directory = Path(tempfile.mkdtemp(prefix="rung-secret-"))
-    (directory / "file").write_text("secret")
-    (directory / "file").chmod(0o600)
-    for path in (directory, directory / "file"):
-        os.chown(path, boxes.PLAIN_USER, boxes.PLAIN_USER)
-    yield directory
-    shutil.rmtree(directory)
-
-
-def attempts(box: Sandbox, public: Guests, words: str) -> dict[str, int]:
-    """Each attempt as it was asked -> errno."""
-    result = box.run([str(public["attempts"]), *words.split()])
-    assert result.status is Status.OK, (result.status, result.hint, result.stderr)
-    asked = [step.strip() for step in words.split(" , ")]
-    lines = result.text.splitlines()
-    assert len(lines) == len(asked), lines
-    return {step: int(line.rsplit("errno=", 1)[1]) for step, line in zip(asked, lines, strict=True)}
-
-
-def own(box: Sandbox, command: str) -> str:
-    result = box.run(sh(command))
-    assert result.status is Status.OK, (result.status, result.exit_code, result.stderr)
-    return result.text
 
 
 # ---- which rung it is, and what it is not ----

@@ -9,11 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import boxes
 import pytest
@@ -21,52 +17,12 @@ import scope
 import without_namespaces
 from boxes import Guests
 from running import PYTHON, kill_all, nap, processes_named, sh, sleepers
+from without_namespaces import Try, left, ours_of
 
 import sandbox_native as sn
 from sandbox_native import Limits, Sandbox, Status
 
-pytestmark = [
-    pytest.mark.kernel,
-    pytest.mark.needs("root"),
-    pytest.mark.needs("cc"),
-    pytest.mark.needs("landlock_scopes"),
-]
-Try = Callable[[Callable[[Sandbox], None]], None]
-
-
-@pytest.fixture(scope="module")
-def public(guest: Guests) -> Iterator[Guests]:
-    with without_namespaces.public(guest) as found:
-        yield found
-
-
-@pytest.fixture
-def with_box(public: Guests) -> Try:
-    return lambda work: without_namespaces.with_box(public, work)
-
-
-@pytest.fixture
-def verbs(public: Guests) -> Callable[[str], list[str]]:
-    return lambda words: [str(public["verbs"]), *words.split()]
-
-
-@pytest.fixture(autouse=True)
-def only_ours_end() -> Iterator[None]:
-    """A process of the same user, and one in a group of its own, that no run may touch."""
-    users = {"user": boxes.PLAIN_USER, "group": boxes.PLAIN_USER, "extra_groups": []}
-    bystanders = [subprocess.Popen(["/bin/sleep", "300"], process_group=group, **users) for group in (None, 0)]  # type: ignore[call-overload]
-    yield
-    assert [one.poll() for one in bystanders] == [None, None]
-    states = [Path(f"/proc/{one.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for one in bystanders]
-    for one in bystanders:
-        one.kill()
-        one.wait()
-    assert states == ["S", "S"]
-
-
-def left() -> list[str]:
-    """Directories of runs."""
-    return [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(f"sandbox-native-{boxes.PLAIN_USER}-")]
+pytestmark = [*without_namespaces.MARKS, pytest.mark.usefixtures("only_ours_end")]
 
 
 # ---- the tree ----
@@ -76,22 +32,25 @@ def test_the_whole_tree_ends_though_it_leaves_its_session_and_parents(
     with_box: Try, verbs: Callable[[str], list[str]], public: Guests
 ) -> None:
     def work(box: Sandbox) -> None:
-        result = box.run(verbs("daemon 30000 , hold 30000 , fork 20 , ignore , pause"), limits=Limits(wall_seconds=0.2))
-        assert result.status is Status.WALL_LIMIT and result.killed_processes == 23
+        result = box.run(verbs("daemon 30000 , hold 30000 , fork 20 , ignore , pause"), limits=Limits(wall_seconds=0.6))
+        assert boxes.init_kept_the_limit(result) and result.killed_processes == 23
         assert boxes.tree_is_gone(str(public["verbs"]))
-        result = box.run(verbs("daemon 30000 , hold 30000 , exit 3"))
-        assert (result.exit_code, result.killed_processes) == (3, 2) and result.usage.wall_seconds < 5
+        result = box.run(verbs("daemon 30000 , hold 30000 , exit 3"), limits=Limits(wall_seconds=300))
+        assert (result.exit_code, result.killed_processes) == (3, 2), "both were there to the end"
         assert boxes.tree_is_gone(str(public["verbs"]))
 
     with_box(work)
 
 
+TWICE_FORKED = "import os\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0: "
+
+
 def test_background_processes_do_not_survive(with_box: Try) -> None:
     """A double fork with setsid, a whole shell job, one that stops itself and one that ignores every signal."""
-    code = f"import os\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0: os.execv('/bin/sleep', ['sleep', '{nap(777)}'])\n"
 
     def work(box: Sandbox) -> None:
-        result = box.run([PYTHON, "-c", code], limits=Limits(wall_seconds=2))
+        double = TWICE_FORKED + f"os.execv('/bin/sleep', ['sleep', '{nap(777)}'])\n"
+        result = box.run([PYTHON, "-c", double], limits=Limits(wall_seconds=60))
         assert result.ok and sleepers(777) == []
         box.run(sh(f"(trap '' TERM HUP INT; setsid setsid -f sleep {nap(778)} & kill -STOP $$) & sleep {nap(778)} & exit 0"))
         assert sleepers(778) == []
@@ -130,7 +89,7 @@ def test_a_bomb_whose_every_process_has_a_session_of_its_own_ends(with_box: Try,
             argv = [PYTHON, "-c", code, "64", "3", word]
             result = box.run(argv, limits=Limits(wall_seconds=wall, processes=64, memory_bytes=1 << 30))
             assert result.status in (Status.WALL_LIMIT, Status.MEMORY_LIMIT, Status.OK)
-            assert result.usage.wall_seconds < 10 and not list(processes_named(word)), result
+            assert not list(processes_named(word)), result
 
     with_box(work)
     assert not list(processes_named(word))
@@ -151,22 +110,6 @@ def test_processes_are_bounded_by_what_the_user_had(with_box: Try, verbs: Callab
         told = box.run(verbs("fork 100"), limits=Limits(processes=20)).text.split()
         assert told[2] == f"errno={errno.EAGAIN}" and int(told[1].removeprefix("made=")) <= 30
         assert box.run(verbs("fork 10"), limits=Limits(processes=20)).text.split()[1:] == ["made=10", "errno=0"]
-
-    with_box(work)
-
-
-@pytest.mark.parametrize("first_lives", ["300", "30000"])
-def test_no_storm_of_forks_outlives_its_result(with_box: Try, public: Guests, first_lives: str) -> None:
-    storm = str(public["storm"])
-
-    def work(box: Sandbox) -> None:
-        for _ in range(2):
-            begun = time.monotonic()
-            result = box.run([storm, first_lives], limits=Limits(processes=200, wall_seconds=2))
-            assert list(processes_named(storm)) == []
-            assert result.status in (Status.OK, Status.WALL_LIMIT) and result.killed_processes > 20, result
-            assert result.usage.cpu_seconds > 0 and time.monotonic() - begun < 15
-            assert result.status is Status.OK or first_lives != "300"
 
     with_box(work)
 
@@ -212,19 +155,19 @@ def test_a_host_that_is_killed_takes_everything_with_it(public: Guests) -> None:
     def host() -> None:
         boxes.become_plain()
         os.environ["SANDBOX_NATIVE_LAUNCHER"] = str(public["launcher"])
-        box = Sandbox(without_namespaces.policy(public))
+        box = Sandbox(without_namespaces.policy(public), Limits(wall_seconds=600))
         process = box.spawn(sh(f"(setsid setsid -f sleep {word}); sleep {word} & mkdir -m 0 closed; echo ready; wait"))
         assert process.stdout.readline() == b"ready\n"
         os.write(told, b"x")
-        time.sleep(60)
+        process.wait()
 
     set_aside_first()
     pid = scope.child(host)
     assert os.read(ready, 1) == b"x" and len(left()) == 1
-    boxes.until(lambda: len(sleepers(781)) == 2, 5, "both sleep")
+    boxes.until(lambda: len(sleepers(781)) == 2, boxes.PATIENCE, "both sleep")
     kill_all([pid])
     os.waitpid(pid, 0)
-    boxes.until(lambda: sleepers(781) == [] and not ours_of(boxes.PLAIN_USER), 5, "everything ends")
+    boxes.until(lambda: sleepers(781) == [] and not ours_of(boxes.PLAIN_USER), boxes.PATIENCE, "everything ends")
     assert len(left()) == 1
     os.close(ready)
     os.close(told)
@@ -239,18 +182,6 @@ def test_a_host_that_is_killed_takes_everything_with_it(public: Guests) -> None:
 
 def set_aside_first() -> None:
     boxes.set_aside(os.getpid())
-
-
-def ours_of(uid: int) -> list[int]:
-    """Launchers, slots and inits of that user."""
-    found = []
-    for pid in processes_named("sandbox-native-launcher"):
-        try:
-            if f"\nUid:\t{uid}\t" in Path(f"/proc/{pid}/status").read_text():
-                found.append(pid)
-        except (FileNotFoundError, ProcessLookupError):
-            pass
-    return found
 
 
 def test_a_running_boxs_directory_is_not_swept(public: Guests) -> None:

@@ -2,64 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import boxes
 import pytest
 import without_namespaces
 from boxes import MIB, Guests
 from running import sh
+from without_namespaces import Try
 
 import sandbox_native as sn
 from sandbox_native import Limits, Sandbox, Status
 
-pytestmark = [
-    pytest.mark.kernel,
-    pytest.mark.needs("root"),
-    pytest.mark.needs("cc"),
-    pytest.mark.needs("landlock_scopes"),
-]
-Try = Callable[[Callable[[Sandbox], None]], None]
-
-
-@pytest.fixture(scope="module")
-def public(guest: Guests) -> Iterator[Guests]:
-    with without_namespaces.public(guest) as found:
-        yield found
-
-
-@pytest.fixture
-def with_box(public: Guests) -> Try:
-    return lambda work: without_namespaces.with_box(public, work)
-
-
-@pytest.fixture
-def verbs(public: Guests) -> Callable[[str], list[str]]:
-    return lambda words: [str(public["verbs"]), *words.split()]
-
-
-@pytest.fixture(autouse=True)
-def only_ours_end() -> Iterator[None]:
-    """A process of the same user, and one in a group of its own, that no run may touch."""
-    users = {"user": boxes.PLAIN_USER, "group": boxes.PLAIN_USER, "extra_groups": []}
-    bystanders = [subprocess.Popen(["/bin/sleep", "300"], process_group=group, **users) for group in (None, 0)]  # type: ignore[call-overload]
-    yield
-    assert [one.poll() for one in bystanders] == [None, None]
-    states = [Path(f"/proc/{one.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for one in bystanders]
-    for one in bystanders:
-        one.kill()
-        one.wait()
-    assert states == ["S", "S"]
-
-
-def left() -> list[str]:
-    """Directories of runs."""
-    return [name for name in os.listdir(tempfile.gettempdir()) if name.startswith(f"sandbox-native-{boxes.PLAIN_USER}-")]
+pytestmark = [*without_namespaces.MARKS, pytest.mark.usefixtures("only_ours_end")]
 
 
 # ---- limits ----
@@ -79,13 +35,12 @@ def test_memory_of_the_tree_is_limited(with_box: Try, verbs: Callable[[str], lis
     with_box(work)
 
 
-def test_cpu_time_of_the_tree_is_limited(with_box: Try, verbs: Callable[[str], list[str]], factor: float) -> None:
+def test_cpu_time_of_the_tree_is_limited(with_box: Try, verbs: Callable[[str], list[str]]) -> None:
     def work(box: Sandbox) -> None:
         for words in ("spin 0", "spinners 3 , pause", "daemon 1 , spin 0", "fork 3 , spinners 1 , stop"):
-            result = box.run(verbs(words), limits=Limits(cpu_seconds=0.2, wall_seconds=20))
-            assert (result.status, result.exit_code) == (Status.CPU_LIMIT, None), words
-            assert 0.15 < result.usage.cpu_seconds < 0.25 + 0.05 * factor, words
-        assert box.run(verbs("sleep 100"), limits=Limits(cpu_seconds=0.05)).ok
+            spent = boxes.spent_at_the_limit(box, verbs(words), 0.3)
+            assert 0.21 < min(spent) < 0.6, (words, spent)  # each process for itself: up to 1.2
+        assert box.run(verbs("sleep 200"), limits=Limits(cpu_seconds=0.1)).ok
 
     with_box(work)
 

@@ -200,7 +200,7 @@ print(found)
 
 
 def test_random_numbers_differ(tmp_path: Path) -> None:
-    script = "import random, os, uuid, tempfile\nprint(random.random(), uuid.uuid4(), tempfile.mktemp(), os.urandom(4))"
+    script = "import random, os, uuid, tempfile\nprint(random.random(), uuid.uuid4(), tempfile.mktemp(), os.urandom(4).hex())"
     with WarmPython(["random", "uuid", "tempfile", "multiprocessing"], python=PYTHON, prepared=3) as warm:
         rows = [told(warm.run(script)).split() for _ in range(8)]
     for column in zip(*rows, strict=True):
@@ -239,3 +239,23 @@ def test_memory_of_a_clone_before_its_script_is_small(warm: WarmPython) -> None:
     script = "for line in open('/proc/self/smaps_rollup'):\n    if line.startswith('Private'): print(line.split()[1])"
     private = sum(map(int, told(warm.run(script)).split()))
     assert private <= 3072
+
+
+# ---- modules of the caller's own, and a fixed seed ----
+
+
+def test_modules_of_the_callers_own_are_imported_first_and_are_there_in_each_clone() -> None:
+    files = {"tools/__init__.py": b"from . import more", "tools/more.py": b"value = 7", "json.py": b"mine = True"}
+    script = "import json, sys, tools\nprint(json.mine, tools.more.value, any('modules' in path for path in sys.path))"
+    with WarmPython(["tools", "json"], python=PYTHON, modules=files) as made:
+        assert told(made.run(script)) == "True 7 False"
+
+
+def test_a_deterministic_policy_fixes_the_seed_of_hashes() -> None:
+    script = "import os, sys\nprint(hash('a'), os.environ['TZ'], '/.warm' in sys.path)"
+    found = set()
+    for _ in range(2):
+        with WarmPython(policy=Policy.strict(deterministic=True), python=PYTHON) as made:
+            found.add(told(made.run(script)))
+    (only,) = found
+    assert only.endswith(" UTC False")

@@ -7,17 +7,19 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import boxes
 import pytest
-from running import kill_all, processes_named
+from running import kill_all, nap, processes_named, sleepers
 from warm import module, told
 
-from sandbox_native import PolicyError, Status
+from sandbox_native import Budget, Limits, PolicyError, Sandbox, SetupError, Status
 from sandbox_native.warm.python import WarmPython
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
+LONG = Limits(wall_seconds=60)
 BOOTSTRAP = "/.warm/bootstrap.py"
 
 
@@ -41,8 +43,15 @@ def templates(python: Path) -> list[int]:
 def interpreters(python: Path) -> list[int]:
     """Those whose parent is no clone."""
     found = templates(python)
-    stat = {pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in found}
-    return [pid for pid in found if int(stat[pid][1]) not in found]
+    return [pid for pid in found if parent(pid) not in (*found, None)]
+
+
+def parent(pid: int) -> int | None:
+    """None: it has ended by now."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def test_when_the_interpreter_has_died_a_run_is_cold_and_says_so_and_the_next_is_warm(warm: WarmPython, python: Path) -> None:
@@ -58,10 +67,17 @@ def test_when_the_interpreter_has_died_a_run_is_cold_and_says_so_and_the_next_is
 
 
 def test_the_interpreter_dies_under_a_run(warm: WarmPython, python: Path) -> None:
-    killer = threading.Timer(0.3, lambda: kill_all(interpreters(python)))
-    killer.start()
-    result = warm.run("import time; time.sleep(0.8); print('done')")
-    killer.join()
+    def kill() -> None:
+        boxes.until(lambda: bool(sleepers(76)), boxes.PATIENCE, "the warm run")
+        warm_run = sleepers(76)
+        kill_all(interpreters(python))
+        boxes.until(lambda: bool(set(sleepers(76)) - set(warm_run)), boxes.PATIENCE, "the cold run")
+        kill_all(sleepers(76))
+
+    with ThreadPoolExecutor(1) as pool:
+        killer = pool.submit(kill)
+        result = warm.run(f"import subprocess\nsubprocess.run(['/bin/sleep', '{nap(76)}'])\nprint('done')", limits=LONG)
+        killer.result()
     assert told(result) == "done"
     assert boxes.layer(result, "warm").held is False
 
@@ -73,7 +89,7 @@ def test_everything_ends_with_close(python: Path) -> None:
     assert set(templates(python)) - before
     warm.close()
     warm.close()
-    boxes.until(lambda: not set(templates(python)) - before, 5, "the end of the interpreter")
+    boxes.until(lambda: not set(templates(python)) - before, boxes.PATIENCE, "the end of the interpreter")
     with pytest.raises(PolicyError, match="closed"):
         warm.run("pass")
 
@@ -92,10 +108,10 @@ def test_everything_ends_with_the_host(tmp_path: Path, python: Path) -> None:
 
     for given in (options, {"python": python}):
         pid = work(**given)
-        boxes.until(lambda: bool(set(templates(python)) - before), 20, "an interpreter")
+        boxes.until(lambda: bool(set(templates(python)) - before), boxes.PATIENCE, "an interpreter")
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        boxes.until(lambda: not set(templates(python)) - before, 5, "the end of the interpreter")
+        boxes.until(lambda: not set(templates(python)) - before, boxes.PATIENCE, "the end of the interpreter")
 
 
 def test_ctrl_c_ends_an_import(tmp_path: Path, python: Path) -> None:
@@ -107,8 +123,8 @@ def test_ctrl_c_ends_an_import(tmp_path: Path, python: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         WarmPython(**options)  # type: ignore[arg-type]
     timer.join()
-    assert time.monotonic() - started < 15
-    boxes.until(lambda: not set(templates(python)) - before, 5, "the end of the interpreter")
+    assert time.monotonic() - started < 50, "the import takes 100 s"
+    boxes.until(lambda: not set(templates(python)) - before, boxes.PATIENCE, "the end of the interpreter")
 
 
 def test_eight_threads_at_once(warm: WarmPython, python: Path) -> None:
@@ -131,6 +147,13 @@ def test_eight_threads_at_once(warm: WarmPython, python: Path) -> None:
 @pytest.mark.slow
 def test_a_thousand_runs_leave_nothing(warm: WarmPython, python: Path) -> None:
     def held() -> tuple[int, int, int, int]:
+        while True:
+            try:
+                return look()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # one of them ended just then
+
+    def look() -> tuple[int, int, int, int]:
         (pid,) = interpreters(python)
         slots = [pid for pid in templates(python) if Path(f"/proc/{pid}/stat").read_text().split()[3] == str(interpreter)]
         kib = max(int(Path(f"/proc/{one}/status").read_text().split("VmRSS:")[1].split()[0]) for one in (pid, *slots))
@@ -144,5 +167,38 @@ def test_a_thousand_runs_leave_nothing(warm: WarmPython, python: Path) -> None:
     before = held()
     for _ in range(1000):
         assert warm.run("x = [0] * 1000").status is Status.OK
-    after = held()
-    assert after[1:] == before[1:] and after[0] <= before[0] + 512
+    boxes.until(lambda: held()[1:] == before[1:], boxes.PATIENCE, f"what is held being {before} again")
+    assert held()[0] <= before[0] + 512
+
+
+def test_a_script_whose_stdin_was_read_is_not_run_twice(tmp_path: Path, python: Path) -> None:
+    """Nor one that may have changed a directory of the host."""
+    source = tmp_path / "input"
+    source.write_bytes(b"x" * 100)
+    (tmp_path / "dir").mkdir()
+    script = f"import subprocess, sys\nsys.stdin.read(50)\nsubprocess.run(['/bin/sleep', '{nap(77)}'])"
+
+    def kill() -> None:
+        boxes.until(lambda: bool(sleepers(77)), boxes.PATIENCE, "the run")
+        kill_all(interpreters(python))
+
+    with WarmPython(python=python) as warm, source.open("rb") as stdin, ThreadPoolExecutor(1) as pool:
+        for options in ({"stdin": stdin}, {"workspace": tmp_path / "dir"}):
+            warm.run("pass")
+            cold = warm.cold_runs
+            killer = pool.submit(kill)
+            with pytest.raises(SetupError, match="lost"):
+                warm.run(script, limits=LONG, **options)  # type: ignore[arg-type]
+            killer.result()
+            assert warm.cold_runs == cold
+            assert warm.run("pass").ok
+
+
+def test_a_cold_run_has_its_share_of_the_budget(python: Path) -> None:
+    budget = Budget(cpu=1)
+    with WarmPython(python=python, budget=budget) as warm, Sandbox(budget=budget) as other:
+        warm.run("pass")
+        kill_all(interpreters(python))
+        assert warm.run("pass").ok and warm.cold_runs == 1
+        assert other.run(["/bin/true"]).ok  # it was given back
+        assert warm._cold is not None and warm._cold._budget is budget

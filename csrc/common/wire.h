@@ -98,6 +98,8 @@ struct sn_control {
 	uint32_t flags;    /* SN_BIND: enum sn_op_flag; SN_SLOT: seconds without a request after which it ends, 0: never */
 	uint32_t gauges;   /* SN_SLOT: how many */
 	uint32_t gauge[SN_MAX_GAUGES];
+	uint32_t hold_us;  /* SN_SLOT: how long it may leave the processor to boxes of others before it makes its next one */
+	uint32_t reserved;
 	uint64_t device, inode; /* SN_BIND: what the host validated */
 	char path[4096];        /* SN_BIND */
 };

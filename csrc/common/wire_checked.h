@@ -11,7 +11,7 @@
 _Static_assert(sizeof(struct sn_failure) == 8 + SN_ITEM_BYTES, "struct sn_failure has no holes");
 _Static_assert(sizeof(struct sn_op) == 48, "struct sn_op has no holes");
 _Static_assert(sizeof(struct sn_plan) == 160, "struct sn_plan has no holes");
-_Static_assert(sizeof(struct sn_control) == 16 + 4 * SN_MAX_GAUGES + 16 + 4096, "struct sn_control has no holes");
+_Static_assert(sizeof(struct sn_control) == 16 + 4 * SN_MAX_GAUGES + 8 + 16 + 4096, "struct sn_control has no holes");
 _Static_assert(sizeof(struct sn_answer) == 8 + sizeof(struct sn_failure), "struct sn_answer has no holes");
 _Static_assert(sizeof(struct sn_rlimit) == 16, "struct sn_rlimit has no holes");
 _Static_assert(sizeof(struct sn_request) == 48 + 16 * SN_MAX_RLIMITS + 48, "struct sn_request has no holes");

@@ -14,7 +14,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 enum {
 	SEND_MS = 1000,
@@ -26,10 +25,6 @@ enum {
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u
 #endif
-
-struct guest_fds { /* what goes with the request; standard output and error may be one */
-	int channel, in, out, err, body;
-};
 
 static void guest_fds_close(struct guest_fds *guest)
 {
@@ -51,6 +46,8 @@ void sn_box_init(struct sn_box *box)
 		.stdin_source = -1,
 		.workspace_fd = -1,
 		.changes_fd = -1,
+		.handed_in = -1,
+		.handed_out = -1,
 		.out = {.fd = -1},
 		.err = {.fd = -1},
 	};
@@ -69,52 +66,6 @@ int box_watch(struct sn_box *box, int fd, uint32_t events, enum watch_tag tag)
 void box_unwatch(struct sn_box *box, int fd)
 {
 	epoll_ctl(box->epoll, EPOLL_CTL_DEL, fd, NULL);
-}
-
-/* A pipe of which our end does not block and the guest's does: the two ends are two open files. Its inode is the host
- * user's, and a guest that opens /dev/stdout or /proc/self/fd/1 by name may be another: nobody else can reach it. */
-static int make_pipe(int32_t *ours, int *guest, bool we_write)
-{
-	int ends[2];
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return -errno;
-	*ours = ends[we_write];
-	*guest = ends[!we_write];
-	return fchmod(*guest, 0666) < 0 || fcntl(*ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-static int open_stdin(struct sn_box *box, struct guest_fds *guest)
-{
-	if (!box->stdin_size && box->stdin_source < 0 && !(box->flags & SN_BOX_STDIN_PIPE)) {
-		guest->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-		return guest->in < 0 ? -errno : 0;
-	}
-	int error = make_pipe(&box->stdin_fd, &guest->in, true);
-	return error ? error : stdin_feed(box, false);
-}
-
-static int open_stream(struct sn_box *box, struct sn_stream *stream, int *guest, enum watch_tag tag)
-{
-	int error = make_pipe(&stream->fd, guest, false);
-	if (error)
-		return error;
-	stream->flags |= SN_STREAM_OPEN | STREAM_WATCHED;
-	return box_watch(box, stream->fd, EPOLLIN, tag);
-}
-
-static int open_stdio(struct sn_box *box, struct guest_fds *guest, struct sn_failure *why)
-{
-	int error = open_stdin(box, guest);
-	if (error)
-		return failed(why, SN_STAGE_STDIO, -error, "stdin");
-	error = open_stream(box, &box->out, &guest->out, TAG_OUT);
-	if (error)
-		return failed(why, SN_STAGE_STDIO, -error, "stdout");
-	if (box->flags & SN_BOX_MERGE)
-		guest->err = guest->out;
-	else if ((error = open_stream(box, &box->err, &guest->err, TAG_ERR)))
-		return failed(why, SN_STAGE_STDIO, -error, "stderr");
-	return 0;
 }
 
 static int open_channel(struct sn_box *box, int *theirs, struct sn_failure *why)
@@ -182,7 +133,7 @@ static int start(struct sn_box *box, struct sn_process *slot, const struct sn_re
 		return failed(why, SN_STAGE_CHANNEL, errno, "epoll");
 	int error = open_channel(box, &guest.channel, why);
 	if (!error)
-		error = open_stdio(box, &guest, why);
+		error = stdio_open(box, &guest, why);
 	if (error)
 		return error;
 	header.flags &= ~(uint32_t)(SN_REQUEST_BODY_FD | SN_REQUEST_WORKSPACE | SN_REQUEST_UPPER | SN_REQUEST_EXPLAIN);
@@ -233,8 +184,12 @@ int sn_box_end(struct sn_box *box, uint32_t verb)
 	if (box->state != SN_BOX_RUNNING)
 		return 0;
 	bool first = __atomic_compare_exchange_n(&box->ending, &none, verb, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	if (first && send(box->channel, &verb, sizeof verb, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+	if (first && send(box->channel, &verb, sizeof verb, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+		int pidfd = __atomic_load_n(&box->pidfd, __ATOMIC_SEQ_CST);
+		if (pidfd >= 0) /* an init that somebody has stopped would not hear of it before the deadline */
+			syscall(NR_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
 		return 0;
+	}
 	box_kill(box, KILL_WANTED);
 	return 0;
 }

@@ -199,10 +199,16 @@ int sn_launcher_explain(struct sn_process *launcher, int socket, int denials, in
 	return supervisor >= 0 ? fd_move(&supervisor) : failed(why, SN_STAGE_EXPLAIN, EMFILE, "supervisor");
 }
 
-int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds,
+int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds, uint32_t hold_us,
 		 struct sn_process *slot, int timeout_ms, struct sn_failure *why)
 {
-	struct sn_control message = {.version = SN_WIRE_VERSION, .verb = SN_SLOT, .flags = idle_seconds, .gauges = count};
+	struct sn_control message = {
+		.version = SN_WIRE_VERSION,
+		.verb = SN_SLOT,
+		.flags = idle_seconds,
+		.gauges = count,
+		.hold_us = hold_us,
+	};
 	int sent[1 + SN_MAX_GAUGES], pair[2];
 
 	*slot = (struct sn_process){.pidfd = -1, .control = -1};

@@ -63,6 +63,15 @@ int box_watch(struct sn_box *box, int fd, uint32_t events, enum watch_tag tag);
 /* Leaves the epoll set by name: a forked child of the host may hold a copy, and then closing alone would not do it. */
 void box_unwatch(struct sn_box *box, int fd);
 
+/* ---- stdio.c ---- */
+
+struct guest_fds { /* what goes with the request; standard output and error may be one */
+	int channel, in, out, err, body;
+};
+
+/* 0, or -errno with the failure filled in. What is in `guest` then stays the caller's to close. */
+int stdio_open(struct sn_box *box, struct guest_fds *guest, struct sn_failure *why);
+
 /* ---- stdin.c ---- */
 
 enum { RELAY_BYTES = 65536 };

@@ -191,18 +191,18 @@ bool pidfd_wait(int pidfd, int timeout_ms)
 	}
 }
 
-int sn_process_close(struct sn_process *process, int timeout_ms, int kill_first)
+int sn_process_close(struct sn_process *process, int timeout_ms, enum sn_kill kill)
 {
 	owned_fd pidfd = fd_move(&process->pidfd);
 	owned_fd control = fd_move(&process->control);
-	if (kill_first && pidfd >= 0)
+	if (kill == SN_KILL_FIRST && pidfd >= 0)
 		pidfd_kill(pidfd);
 	if (control >= 0)
 		shutdown(control, SHUT_RDWR); /* a forked child of the host may hold a copy: closing ours would not end it */
 	if (pidfd < 0)
 		return 0;
 	bool gone = pidfd_wait(pidfd, timeout_ms);
-	if (!gone) {
+	if (!gone && kill == SN_KILL_LATE) {
 		pidfd_kill(pidfd);
 		gone = pidfd_wait(pidfd, timeout_ms);
 	}

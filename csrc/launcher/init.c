@@ -37,9 +37,8 @@ static int box_enter(struct plan *plan, uint32_t *held, struct sn_failure *why)
 		return -1;
 	if (sys(SYS_getuid) != head->inside_uid || sys(SYS_getgid) != head->inside_gid)
 		return fail(why, SN_STAGE_CREDS, EINVAL, "uid in the box");
-	uint64_t print;
 	if (plan_warm(plan)) {
-		if (netns_fresh(&print, why))
+		if (netns_fresh(why))
 			return -1;
 		*held |= SN_HELD_NET;
 	}
@@ -126,6 +125,9 @@ static int serve_guest(struct guest *guest, struct watch *watch)
 	if (guest_park(guest, gauges->fd[SN_GAUGE_GROUP]))
 		return -1;
 	sys(SYS_prctl, PR_SET_TIMERSLACK, 1); /* init's own: the guest has what any program has */
+	/* A guest-to-be that somebody has stopped hears nothing, and init waits for it: both go with the slot, as long as nobody has
+	 * called. */
+	sys(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
 	uint32_t turn = guest_await(guest, GUEST_PREPARES);
 	while (turn != GUEST_GONE) {
 		if (turn == GUEST_PARKED) {
@@ -138,6 +140,7 @@ static int serve_guest(struct guest *guest, struct watch *watch)
 			turn = guest_await(guest, GUEST_GOES_ON);
 		}
 	}
+	sys(SYS_prctl, PR_SET_PDEATHSIG, 0);
 	if (guest->called && !guest->why.stage && !guest->went)
 		fail(&guest->why, SN_STAGE_LOST, ECHILD, "guest");
 	return guest->why.stage ? -1 : 0;

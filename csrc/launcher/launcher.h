@@ -107,8 +107,9 @@ int guard_op(const struct plan *plan, const struct sn_op *op, struct sn_failure 
 int guard_workspace(const struct plan *plan, const struct request *request, uint32_t *held, struct sn_failure *why);
 
 /* netns.c */
-int netns_fresh(uint64_t *print, struct sn_failure *why);
-bool netns_unused(uint64_t print);
+int netns_fresh(struct sn_failure *why);
+int netns_watched(struct sn_failure *why); /* a fresh one, of which netns_unused can tell */
+bool netns_unused(void);
 
 /* cgroup.c */
 struct gauges {
@@ -134,15 +135,19 @@ struct sampled {
 };
 typedef void tree_visit(int proc, const char *pid, struct sampled *sum);
 long tree_read(int proc, const char *pid, const char *name, char *text, size_t size);
-struct sampled tree_each(bool bare, tree_visit *visit);
+/* Stops at a time of CLOCK_MONOTONIC, wherever it is. */
+struct sampled tree_each(bool bare, tree_visit *visit, uint64_t until);
 bool tree_is_empty(bool bare);
-void tree_stop(bool bare);
 void tree_kill(bool bare);
 void tree_end(void);
 
+/* descendants.c: those of the caller, a subreaper */
+struct sampled descendants_each(tree_visit *visit, uint64_t until);
+void descendants_kill(void);
+
 /* sample.c: the tree's own figures where there is no control group */
-struct sampled sample_tree(bool bare);
-uint64_t sample_shared_once(bool bare);
+struct sampled sample_tree(bool bare, uint64_t until);
+uint64_t sample_shared_once(bool bare, uint64_t until);
 uint32_t sample_processes(bool bare); /* zombies count */
 
 /* owned.c: modes and times of the guest's files, where it may not change them itself */

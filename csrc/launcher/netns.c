@@ -18,26 +18,34 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-enum { FIRST_IPV6 = 4 }; /* from here on a kernel may lack them */
-static const char *const traces[] = {
+enum { TRACES = 7, FIRST_IPV6 = 4 }; /* from here on a kernel may lack them */
+static const char *const traces[TRACES] = {
 	"/proc/self/net/dev", "/proc/self/net/snmp", "/proc/self/net/netstat", "/proc/self/net/unix",
 	"/proc/self/net/snmp6", "/proc/self/net/rt6_stats", "/proc/self/net/ip6_flowlabel",
 };
+
+/* Of the namespace that this slot has now: the files stay open, since to look one up costs as much as to read it. */
+static struct {
+	bool watched;
+	int files[TRACES];
+	uint64_t print;
+} current;
 
 /* FNV-1a over the files; one that cannot be read makes the print unlike any other. */
 static uint64_t fingerprint(void)
 {
 	static uint64_t salt;
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-	for (unsigned i = 0; i < sizeof traces / sizeof *traces; i++) {
-		char text[4096];
-		owned_fd fd = (int)sys(SYS_openat, AT_FDCWD, traces[i], O_RDONLY | O_CLOEXEC);
-		if (fd == -ENOENT && i >= FIRST_IPV6)
+	for (unsigned i = 0; i < TRACES; i++) {
+		char text[8192];
+		long got = current.files[i], at = 0;
+		if (got == -ENOENT && i >= FIRST_IPV6)
 			continue;
-		long got = fd < 0 ? fd : 1;
-		while (got > 0 && (got = sys(SYS_read, fd, text, sizeof text)) > 0)
-			for (long at = 0; at < got; at++)
-				hash = (hash ^ (unsigned char)text[at]) * UINT64_C(0x100000001b3);
+		while (got >= 0 && (got = sys(SYS_pread64, current.files[i], text, sizeof text, at)) > 0) {
+			for (long byte = 0; byte < got; byte++)
+				hash = (hash ^ (unsigned char)text[byte]) * UINT64_C(0x100000001b3);
+			at += got;
+		}
 		if (got < 0)
 			hash ^= ++salt;
 	}
@@ -61,9 +69,7 @@ static bool sends_nothing_late(void)
 	return true;
 }
 
-static bool quiet; /* the namespace that this slot has now */
-
-int netns_fresh(uint64_t *print, struct sn_failure *why)
+int netns_fresh(struct sn_failure *why)
 {
 	long result = sys(SYS_unshare, CLONE_NEWNET);
 	if (result < 0)
@@ -73,15 +79,27 @@ int netns_fresh(uint64_t *print, struct sn_failure *why)
 		return fail(why, SN_STAGE_NETNS, fd, "socket for lo");
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 	result = sys(SYS_ioctl, fd, SIOCSIFFLAGS, &lo);
-	if (result < 0)
-		return fail(why, SN_STAGE_NETNS, result, "lo");
-	fd_close(&fd);
-	quiet = sends_nothing_late();
-	*print = fingerprint();
+	return result < 0 ? fail(why, SN_STAGE_NETNS, result, "lo") : 0;
+}
+
+int netns_watched(struct sn_failure *why)
+{
+	for (unsigned i = 0; current.watched && i < TRACES; i++)
+		if (current.files[i] >= 0)
+			sys(SYS_close, current.files[i]);
+	current.watched = false;
+	if (netns_fresh(why))
+		return -1;
+	if (!sends_nothing_late())
+		return 0;
+	for (unsigned i = 0; i < TRACES; i++)
+		current.files[i] = (int)sys(SYS_openat, AT_FDCWD, traces[i], O_RDONLY | O_CLOEXEC);
+	current.watched = true;
+	current.print = fingerprint();
 	return 0;
 }
 
-bool netns_unused(uint64_t print)
+bool netns_unused(void)
 {
-	return quiet && fingerprint() == print;
+	return current.watched && fingerprint() == current.print;
 }

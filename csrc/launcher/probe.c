@@ -78,9 +78,8 @@ static long probe_proc_subset(struct plan *plan)
 static long probe_netns(struct plan *plan)
 {
 	struct sn_failure why = {0};
-	uint64_t print;
 	long result = enter(plan, 0);
-	return result < 0 ? result : netns_fresh(&print, &why) ? -why.error : 0;
+	return result < 0 ? result : netns_fresh(&why) ? -why.error : 0;
 }
 
 static long install_filter(unsigned flags)

@@ -63,19 +63,19 @@ static void add_one(int proc, const char *pid, struct sampled *sum)
 	sum->processes++;
 }
 
-struct sampled sample_tree(bool bare)
+struct sampled sample_tree(bool bare, uint64_t until)
 {
-	return tree_each(bare, add_figures);
+	return tree_each(bare, add_figures, until);
 }
 
 /* Memory that processes share, by a fork or a mapping, counted once. The kernel walks their page tables for it, so it is asked
  * only where the plain sum looks too high. 0: this kernel does not tell. */
-uint64_t sample_shared_once(bool bare)
+uint64_t sample_shared_once(bool bare, uint64_t until)
 {
-	return tree_each(bare, add_share).memory_bytes;
+	return tree_each(bare, add_share, until).memory_bytes;
 }
 
 uint32_t sample_processes(bool bare)
 {
-	return tree_each(bare, add_one).processes;
+	return tree_each(bare, add_one, UINT64_MAX).processes;
 }

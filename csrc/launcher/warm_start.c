@@ -56,9 +56,8 @@ static int execute(const struct plan *plan, int control, struct sn_failure *why)
 
 static int interpret(struct plan *plan, int control, struct sn_failure *why)
 {
-	uint64_t print;
 	uint32_t held = 0;
-	if (netns_fresh(&print, why) || furnish(plan, why))
+	if (netns_fresh(why) || furnish(plan, why))
 		return -1;
 	const char *hostname = plan_text(plan, plan->head->hostname_at);
 	long result = hostname ? sys(SYS_sethostname, hostname, strlen(hostname)) : 0;

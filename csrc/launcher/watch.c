@@ -13,7 +13,7 @@
 
 enum { MS = 1000000 };
 enum { CPU_STEP_NS = MS / 2, SAMPLE_FIRST_NS = 2 * MS, SAMPLE_MOST_NS = 20 * MS, OOM_STEP_NS = MS, OOM_CHECKS = 50 };
-enum { PASS_NS = 50000 };
+enum { LOOK_SHARE = 4 };
 
 struct state {
 	struct watch *watch;
@@ -21,7 +21,7 @@ struct state {
 	uint64_t sample_step;
 	int oom_checks;
 	uint32_t reaped;
-	bool main_ended, tree_ended, childless;
+	bool main_ended, tree_ended;
 };
 
 uint64_t clock_ns(int clock)
@@ -34,6 +34,18 @@ uint64_t clock_ns(int clock)
 static uint64_t earliest(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
+}
+
+static uint64_t deadline_of(const struct watch *watch)
+{
+	return watch->started_ns + watch->request->wall_ns;
+}
+
+/* When to look again: a look at many processes takes long, and init is to spend no more than a fifth of a core on looking. */
+static uint64_t look_again(uint64_t spent_before, uint64_t step)
+{
+	uint64_t pause = LOOK_SHARE * (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - spent_before);
+	return clock_ns(CLOCK_MONOTONIC) + (pause > step ? pause : step);
 }
 
 static uint64_t timeval_ns(struct timeval value)
@@ -68,22 +80,7 @@ static uint32_t reap(struct state *state, bool all)
 		}
 		otherwise += !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
 	}
-	state->childless = pid == -ECHILD;
 	return otherwise;
-}
-
-/* As reap, when everybody is to go: without a pid namespace perhaps in several passes. */
-static uint32_t kill_and_reap(struct state *state)
-{
-	bool bare = state->watch->bare;
-	uint32_t otherwise = 0;
-	for (;;) {
-		tree_kill(bare);
-		otherwise += reap(state, !bare);
-		if (!bare || state->childless)
-			return otherwise;
-		nanosleep(&(struct timespec){.tv_nsec = PASS_NS}, NULL);
-	}
 }
 
 static uint64_t reaped_cpu(const struct sn_report *report)
@@ -91,11 +88,11 @@ static uint64_t reaped_cpu(const struct sn_report *report)
 	return report->rusage_user_ns + report->rusage_system_ns;
 }
 
-/* CPU of the tree so far: the group's, less what init itself used in it. */
-static uint64_t cpu_used(const struct watch *watch)
+/* CPU of the tree so far: the group's, less what init itself used in it; or by a look at it, which ends at a time. */
+static uint64_t cpu_used(const struct watch *watch, uint64_t until)
 {
 	if (!cgroup_has_cpu(watch->gauges))
-		return sample_tree(watch->bare).cpu_ns + reaped_cpu(watch->report);
+		return sample_tree(watch->bare, until).cpu_ns + reaped_cpu(watch->report);
 	uint64_t used = cgroup_usage(watch->gauges).cpu_ns - watch->before.cpu_ns;
 	uint64_t own = watch->gauges->fd[SN_GAUGE_GROUP] >= 0 ? 0 : clock_ns(CLOCK_PROCESS_CPUTIME_ID) - watch->own_cpu_ns;
 	return used > own ? used - own : 0;
@@ -103,28 +100,29 @@ static uint64_t cpu_used(const struct watch *watch)
 
 /* Without a group: a child that is reaped while we look may be seen twice, so the lower of two looks is the truth, and is kept: the
  * time of children whose parent ignores SIGCHLD is gone when they are. */
-static uint64_t cpu_sampled(const struct watch *watch)
+static uint64_t cpu_sampled(const struct watch *watch, uint64_t until)
 {
-	uint64_t first = cpu_used(watch), used = earliest(first, cpu_used(watch));
+	uint64_t first = cpu_used(watch, until), used = earliest(first, cpu_used(watch, until));
 	if (used > watch->report->cpu_ns)
 		watch->report->cpu_ns = used;
 	return used;
 }
 
-/* Those alive are counted before: the children of a guest that ignores SIGCHLD vanish without a word. Zombies are in that count and
- * fall to init, which sees how they really ended. */
+/* Those alive in a pid namespace are counted before: the children of a guest that ignores SIGCHLD vanish without a word. Zombies are in that
+ * count and fall to init, which sees how they really ended. Without a namespace all come to init. */
 static void end_tree(struct state *state, uint32_t ended_by)
 {
 	struct sn_report *report = state->watch->report;
 	report->ended_by = ended_by;
 	report->wall_ns = clock_ns(CLOCK_MONOTONIC) - state->watch->started_ns;
-	if (!tree_is_empty(state->watch->bare)) {
-		tree_stop(state->watch->bare);
-		if (!cgroup_has_cpu(state->watch->gauges))
-			cpu_sampled(state->watch);
-		uint32_t there = sample_processes(state->watch->bare), before = state->reaped;
-		uint32_t otherwise = kill_and_reap(state);
-		there = there ? there : state->reaped - before; /* no /proc to see them in: those that came to init */
+	bool bare = state->watch->bare;
+	if (!tree_is_empty(bare)) {
+		if (!bare && !cgroup_has_cpu(state->watch->gauges))
+			cpu_sampled(state->watch, UINT64_MAX);
+		uint32_t there = bare ? 0 : sample_processes(bare), before = state->reaped;
+		tree_kill(bare);
+		uint32_t otherwise = reap(state, true);
+		there = there ? there : state->reaped - before; /* or no /proc to see them in: those that came to init */
 		report->killed = there > otherwise ? there - otherwise : 0;
 	} else {
 		reap(state, true);
@@ -135,18 +133,19 @@ static void end_tree(struct state *state, uint32_t ended_by)
 }
 
 /* Sleeps as long as the rest of the budget must last when every core is used. */
-static void check_cpu(struct state *state, uint64_t now)
+static void check_cpu(struct state *state)
 {
 	const struct sn_request *request = state->watch->request;
-	uint64_t used = cpu_used(state->watch);
+	uint64_t spent = clock_ns(CLOCK_PROCESS_CPUTIME_ID), until = deadline_of(state->watch);
+	uint64_t used = cpu_used(state->watch, until);
 	if (used >= request->cpu_ns && !cgroup_has_cpu(state->watch->gauges))
-		used = cpu_sampled(state->watch);
+		used = cpu_sampled(state->watch, until);
 	if (used >= request->cpu_ns) {
 		end_tree(state, SN_BY_CPU);
 		return;
 	}
 	uint64_t rest = (request->cpu_ns - used) / (request->cpus ? request->cpus : 1);
-	state->cpu_at = now + (rest > CPU_STEP_NS ? rest : CPU_STEP_NS);
+	state->cpu_at = look_again(spent, rest > CPU_STEP_NS ? rest : CPU_STEP_NS);
 }
 
 static void record_sample(struct sn_report *report, uint64_t memory, uint64_t processes)
@@ -158,17 +157,16 @@ static void record_sample(struct sn_report *report, uint64_t memory, uint64_t pr
 }
 
 /* With a group: only for the peak. Without: also the memory limit, looked at more often the nearer it is. */
-static void check_sample(struct state *state, uint64_t now)
+static void check_sample(struct state *state)
 {
 	struct watch *watch = state->watch;
 	const struct sn_request *request = watch->request;
-	uint64_t step = state->sample_step, least = MS;
+	uint64_t step = state->sample_step, spent = clock_ns(CLOCK_PROCESS_CPUTIME_ID), until = deadline_of(watch);
 	if (request->flags & SN_REQUEST_SAMPLE) {
-		struct sampled sum = sample_tree(watch->bare);
+		struct sampled sum = sample_tree(watch->bare, until);
 		if (request->memory_bytes && sum.memory_bytes > request->memory_bytes && sum.processes > 1) {
-			uint64_t once = sample_shared_once(watch->bare);
+			uint64_t once = sample_shared_once(watch->bare, until);
 			sum.memory_bytes = once ? once : sum.memory_bytes;
-			least = earliest(4 * (clock_ns(CLOCK_MONOTONIC) - now), SAMPLE_MOST_NS); /* it must not cost more than the guest */
 		}
 		record_sample(watch->report, sum.memory_bytes, sum.processes);
 		if (request->memory_bytes && sum.memory_bytes > request->memory_bytes) {
@@ -178,12 +176,12 @@ static void check_sample(struct state *state, uint64_t now)
 		}
 		uint64_t room = request->memory_bytes - sum.memory_bytes;
 		if (request->memory_bytes && room / 8 < step) /* 8 bytes a nanosecond: faster than memory can be touched */
-			step = room / 8 > least ? room / 8 : least;
+			step = room / 8 > MS ? room / 8 : MS;
 	} else {
 		uint64_t processes = cgroup_processes(watch->gauges);
 		record_sample(watch->report, processes > 1 ? cgroup_memory(watch->gauges) : 0, processes);
 	}
-	state->sample_at = now + step;
+	state->sample_at = look_again(spent, step);
 	if (state->sample_step < SAMPLE_MOST_NS)
 		state->sample_step *= 2;
 }
@@ -252,18 +250,18 @@ static void check_clocks(struct state *state, uint64_t deadline)
 	if (now >= deadline)
 		end_tree(state, SN_BY_WALL);
 	if (!state->tree_ended && now >= state->cpu_at)
-		check_cpu(state, now);
+		check_cpu(state);
 	if (!state->tree_ended && now >= state->oom_at)
 		check_oom(state, now);
 	if (!state->tree_ended && now >= state->sample_at)
-		check_sample(state, now);
+		check_sample(state);
 }
 
 bool watch_run(struct watch *watch)
 {
 	const struct gauges *gauges = watch->gauges;
 	bool v1_event = gauges->fd[SN_GAUGE_OOM_EVENT] >= 0;
-	uint64_t now = watch->started_ns, deadline = now + watch->request->wall_ns;
+	uint64_t now = watch->started_ns, deadline = deadline_of(watch);
 	struct state state = {
 		.watch = watch,
 		.cpu_at = watch->request->cpu_ns ? now + CPU_STEP_NS : UINT64_MAX,

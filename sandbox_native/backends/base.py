@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sandbox_native.errors import ExecError
+from sandbox_native.errors import ExecError, SandboxError
 from sandbox_native.files import Patterns
 from sandbox_native.limits import Limits
 from sandbox_native.request import Body
@@ -29,6 +29,7 @@ class Job:
     limits: Limits
     given_stdin: Input = None
     stdin: Source = field(default_factory=lambda: NOTHING)  # that, opened
+    stdout: int = -1  # an end of a pipe of the caller's, for the guest itself; -1: captured
     merge_stderr: bool = False
     pipe_stdin: bool = False  # the caller writes: `Box.write`
     workspace: str | None = None  # of the host; None: a private one
@@ -36,12 +37,18 @@ class Job:
     commit: bool = True  # what a run changed apart from the host's directories; False: the caller decides
     cwd: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
+    boxes_left: int = 3  # that may come to nothing
 
-    def renewed_after(self, error: ExecError) -> bool:
+    def another_box(self) -> bool:
+        """Its own came to nothing: whether it is to be tried in another."""
+        self.boxes_left -= 1
+        return self.boxes_left > 0 and not self.stdin.is_read
+
+    def renewed_after(self, error: SandboxError) -> bool:
         """Whether it is to be tried once more, with what the program's path leads to now."""
-        if (
-            error.errno != errno.ESTALE or self.look_again is None or self.stdin.fd >= 0
-        ):  # of a descriptor some may have been read
+        if self.stdin.is_read:
+            return False
+        if not isinstance(error, ExecError) or error.errno != errno.ESTALE or self.look_again is None:
             return False
         self.body, self.look_again = self.look_again(), None
         return True
@@ -86,6 +93,18 @@ class Box(Protocol):
     turns: Turns
     """For those who share the box between threads; the methods do not take it."""
 
+    @property
+    def began(self) -> bool:
+        """Whether a guest has taken the job. Known as soon as `pump` has heard of it."""
+
+    @property
+    def heavy(self) -> bool:
+        """Of a run that is over: whether its Result is more than a moment's work, as with much output or files to bring back."""
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """The run failed before anything of a guest had begun, and for a reason that another box need not have."""
+
     def pump(self, timeout_ms: int) -> bool:
         """Serves the streams for at most that long (-1: to the end); True when the run is over."""
 
@@ -100,6 +119,9 @@ class Box(Protocol):
 
     def fileno(self) -> int:
         """Readable when `pump` has something to do; -1 when closed."""
+
+    def pids(self) -> list[int]:
+        """The guest's processes now, its main one first."""
 
     def watch(self) -> None:
         """From now on `fileno` outlives `close`, and is readable then, until `unwatch`."""

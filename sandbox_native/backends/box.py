@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from sandbox_native import files, verdict
 from sandbox_native._native import ffi, lib
+from sandbox_native.backends import tree
 from sandbox_native.backends.base import Job, Output
-from sandbox_native.backends.given import Given
+from sandbox_native.backends.box_streams import BoxStreams
+from sandbox_native.backends.given import NOTHING, Given
 from sandbox_native.backends.native import call_name, failure_of, report_data
 from sandbox_native.backends.watched import Watched
 from sandbox_native.errors import SandboxError, SetupError
-from sandbox_native.limits import Overflow
 from sandbox_native.missing import View, explain
 from sandbox_native.receipt import Receipts
 from sandbox_native.result import Result
@@ -31,15 +32,16 @@ if TYPE_CHECKING:
 # A signal may be delivered to another thread than the one that waits in C, which then goes on waiting: so it comes up for
 # air at this interval, and Python runs its handlers.
 _SLICE_MS: Final = 200
+_LIGHT_BYTES: Final = 256 << 10
 # Failures after which the slot is as good as before: the request was at fault.
 _HARMLESS: Final = frozenset({"exec", "files", "cwd", "rlimit", "stdio", "workspace", "idmap", "explain", "guard", "overlay"})
 
 
-class LinuxBox:
+class LinuxBox(BoxStreams):
     """`turns` is for those who share a box between threads; nothing here takes it."""
 
     __slots__ = (
-        *("turns", "slot", "_bytes_taken", "_closing", "_error", "_give_back", "_job", "_keep", "_raw", "_receipts", "_result"),
+        *("turns", "slot", "_closing", "_error", "_give_back", "_job", "_receipts", "_result"),
         *("_pid", "_slot_failed", "_watch", "_watched", "_given", "_brought", "core", "__weakref__"),
     )
 
@@ -51,8 +53,7 @@ class LinuxBox:
         self._closing = threading.RLock()  # a signal handler may end or close what its own thread is just closing
         self._give_back: Callable[[LinuxBox, bool], None] | None = give_back
         self._given, self._brought = given, given.brought
-        self._raw = raw = ffi.new("struct sn_box *")
-        lib.sn_box_init(raw)
+        super().__init__(job)
         self.turns = Turns()
         self.slot = slot
         self._job = replace(job, body=replace(job.body, data=b"")) if job.body.has_secrets else job  # it may outlive the run
@@ -60,22 +61,8 @@ class LinuxBox:
         self._receipts = receipts
         self._slot_failed = self._watch = False
         self._watched = Watched()
-        self._keep: Any = None  # what C reads from while the box runs
         self._result: Result | None = None
         self._error: SandboxError | None = None
-        self._bytes_taken = {Output.STDOUT: 0, Output.STDERR: 0}
-        limits = job.limits
-        raw.flags = (
-            (lib.SN_BOX_MERGE if job.merge_stderr else 0)
-            | (lib.SN_BOX_KILL_ON_OVERFLOW if limits.on_overflow is Overflow.KILL else 0)
-            | (lib.SN_BOX_STDIN_PIPE if job.pipe_stdin else 0)
-        )
-        raw.out.bound, raw.err.bound = limits.stdout_bytes, limits.stderr_bytes
-        if job.stdin.data is not None:
-            self._keep = data = ffi.from_buffer(job.stdin.data)
-            raw.stdin_data, raw.stdin_size = ffi.cast("uint8_t *", data), len(data)
-        elif job.stdin.fd >= 0:
-            raw.stdin_source = job.stdin.fd
         self._pid = os.getpid()  # last: __del__ has nothing to do before
         slot.lent = True  # from here on this gives it back
 
@@ -88,6 +75,25 @@ class LinuxBox:
     def was_parked(self) -> bool:
         """Whether the box was waiting for this run."""
         return bool(self._raw.report.held & lib.SN_HELD_PARKED)
+
+    @property
+    def began(self) -> bool:
+        return bool(self._raw.pidfd >= 0)
+
+    @property
+    def heavy(self) -> bool:
+        kept = sum(stream.end - stream.start for stream in map(self._stream, Output))
+        return kept > _LIGHT_BYTES or self._job.collect is not None or self._given is not NOTHING
+
+    @property
+    def came_to_nothing(self) -> bool:
+        error = self._error
+        return isinstance(error, SetupError) and not self._raw.ending and self.slot.engine.slot_was_dead(error)
+
+    @property
+    def lost(self) -> bool:
+        """Whether a process of ours ended under it."""
+        return isinstance(self._error, SetupError) and self._error.stage == "lost"
 
     @property
     def shows_host(self) -> bool:
@@ -125,6 +131,11 @@ class LinuxBox:
     def fileno(self) -> int:
         return max(self._watched.fd, int(self._raw.epoll))
 
+    def pids(self) -> list[int]:
+        with self._closing:
+            init = tree.pid_of(self._raw.pidfd) if self._raw.pidfd >= 0 else -1
+        return list(tree.descendants(init)) if init > 0 else []
+
     def watch(self) -> None:
         self._watch = True
 
@@ -133,48 +144,17 @@ class LinuxBox:
             self._watch = False
             self._watched.close()
 
-    def write(self, data: memoryview) -> int:
-        taken = lib.sn_box_write(self._raw, ffi.cast("uint8_t *", ffi.from_buffer(data)), len(data))
-        if taken < 0:
-            raise BrokenPipeError(errno.EPIPE, "the guest has closed its stdin")
-        return int(taken)
-
-    def close_stdin(self) -> None:
-        lib.sn_box_close_stdin(self._raw)
-
-    def _stream(self, output: Output) -> Any:
-        """struct sn_stream, of the box's own."""
-        return self._raw.out if output is Output.STDOUT else self._raw.err
-
-    def take(self, output: Output, size: int) -> bytes:
-        stream = self._stream(output)
-        size = min(size, stream.end - stream.start)
-        if size <= 0:
-            return b""
-        room = ffi.new("uint8_t[]", size)
-        taken = lib.sn_stream_take(ffi.addressof(stream), room, size)
-        self._bytes_taken[output] += taken
-        return bytes(ffi.buffer(room, taken))
-
-    def peek(self, output: Output, size: int) -> bytes:
-        stream = self._stream(output)
-        size = min(size, stream.end - stream.start)
-        return bytes(ffi.buffer(stream.data + stream.start, size)) if size > 0 else b""
-
-    def is_open(self, output: Output) -> bool:
-        return bool(self._stream(output).flags & lib.SN_STREAM_OPEN)
-
-    def flow(self, output: Output, on: bool) -> None:
-        stream = self._stream(output)
-        stream.flags = stream.flags | lib.SN_STREAM_FLOW if on else stream.flags & ~lib.SN_STREAM_FLOW
-
     # ---- when it is over ----
 
     def result(self) -> Result:
         if self._error is not None:
             raise self._error
         if self._result is None:
-            self._result = self._make_result()
+            try:
+                self._result = self._make_result()
+            except SetupError as error:  # what failed is not asked again, and would be missing in a Result
+                self._error = error
+                raise
         return self._result
 
     def _fail(self, error: SetupError) -> NoReturn:
@@ -231,17 +211,12 @@ class LinuxBox:
         error = verdict.failure(report)
         if error is not None:
             if report.failure_stage == lib.SN_STAGE_LOST and self._given.TREE_OUTLIVES_INIT:
+                self._slot_failed = True
                 self.slot.end()
             job, policy = self._job, self._receipts.policy
             view = View(policy=policy, path=job.body.path, cwd=job.cwd, workspace=job.workspace, placed=job.files)
             self._fail(explain(error, job.body.program, view))
         return report
-
-    def _captured(self, output: Output) -> tuple[Any, bytes, bool]:
-        stream = self._stream(output)
-        kept = stream.end - stream.start
-        data = bytes(ffi.buffer(stream.data + stream.start, kept)) if kept else b""
-        return stream, data, stream.total > self._bytes_taken[output] + kept
 
     def _collect(self) -> files.Collection:
         wanted = self._job.collect
@@ -257,6 +232,8 @@ class LinuxBox:
         """Ends the run and makes its result, for whoever asks later; then closes. For a backend that closes."""
         self.end()
         if self.turns.mine:  # a signal handler of the thread that pumps
+            return
+        if self._raw.state == lib.SN_BOX_NEW:  # whoever is just starting it ends it
             return
         with self.turns:
             for step in (self._finish, self.close):
@@ -283,16 +260,24 @@ class LinuxBox:
                 if self._watch and self._raw.epoll >= 0:
                     self._watched.fd = self._raw.epoll
                     self._raw.epoll = -1
-                lib.sn_box_close(self._raw)
-                self._watched.wake()
                 try:
-                    self._given.close()
+                    try:
+                        self._end_run()
+                    finally:
+                        self._given.close()
                 finally:
                     self.slot.lent = False  # what interrupts the rest leaves it to itself
                     give_back, self._give_back = self._give_back, None
         finally:
             if give_back is not None:
                 give_back(self, not self._slot_failed)
+
+    def _end_run(self) -> None:
+        cut_short = self._raw.state == lib.SN_BOX_RUNNING
+        lib.sn_box_close(self._raw)
+        self._watched.wake()
+        if cut_short and self._given.TREE_OUTLIVES_INIT:  # its init may have been killed
+            self.slot.end()
 
     def __del__(self) -> None:
         """Nobody waits for it any more, or a Ctrl-C came before anybody could close it."""

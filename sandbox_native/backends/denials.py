@@ -15,6 +15,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from sandbox_native import home
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.engine import Engine
 from sandbox_native.backends.native import call_name
@@ -60,7 +61,8 @@ class Explained:
         told = self._told()
         if told.version != lib.SN_WIRE_VERSION or told.state != lib.SN_DENIALS_DONE:
             raise SetupError("explain", errno.EPIPE, "supervisor", "it was ended before the run: run it again")
-        policy, rules = self._ground.policy, PathRules(self._ground.policy, self._ground.shown, LocalLook().kind)
+        policy = self._ground.policy
+        rules = PathRules(policy, self._ground.shown, LocalLook().kind, home.named_secrets())
         noted = [_noted(told.item[at]) for at in range(told.count)]
         found = [
             rules.denial_of(one) if one.error is not None and one.error < 0 else denial_of(one, policy.syscalls) for one in noted

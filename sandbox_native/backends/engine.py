@@ -18,15 +18,19 @@ from sandbox_native._native import ffi, lib
 from sandbox_native.backends.base import Stats, Upkeep
 from sandbox_native.backends.native import raise_failure
 from sandbox_native.backends.patience import patiently
-from sandbox_native.backends.slots import CLOSE_MS, Slot, close_descriptors
+from sandbox_native.backends.slots import CLOSE_MS, Slot, close_descriptors, close_ending
 from sandbox_native.cgroup import Group
 from sandbox_native.errors import REMEDIES, SetupError
 
 _TIMEOUT_MS: Final = 30_000  # an emulated machine needs 40 times what a real one does
 _IMPORT_TIMEOUT_MS: Final = 300_000  # of a warm interpreter
 _FEWEST_SLOTS: Final = 2
+_GONE: Final = (errno.EPIPE, errno.ECONNRESET)
+_LEAST_SECONDS: Final = 0.25  # that a slot must still have, so that the request finds it there
 _PRUNE_SECONDS: Final = 1.0  # after which a slot has ended that was to end by itself
 _MOST_IDLE: Final = 64
+_STOCK: Final = 4  # so many boxes outlast a burst: the next ones are made after it
+_HOLD_US: Final = 1_500  # for each box of the stock, a run's time on most machines; a slot finds out what is too long
 
 _USUAL: Final = Upkeep()
 
@@ -34,8 +38,9 @@ _USUAL: Final = Upkeep()
 class Engine:
     """Safe in threads. Whoever finds `alive` false throws it away with `close`."""
 
-    def __init__(self, launcher: str, group: Group | None, plan: bytes, keep: Upkeep = _USUAL) -> None:
-        self._keep, self._staying = keep, 0
+    def __init__(self, launcher: str, group: Group | None, plan: bytes, keep: Upkeep = _USUAL, bare: bool = False) -> None:
+        """`bare`: without pid namespaces, so that slots and launcher end what a killed init leaves."""
+        self._keep, self._staying, self.bare = keep, 0, bare
         self._hits = self._misses = 0
         self._asking = threading.Lock()  # template and launcher answer one question at a time
         self._pool = threading.RLock()  # a signal handler may close what its own thread is just using
@@ -95,8 +100,9 @@ class Engine:
         return not watched.poll(0)
 
     def slot_was_dead(self, error: SetupError) -> bool:
-        """A run failed before it began, because of its slot alone: in another one it can be tried again."""
-        return error.stage == "lost" and error.item == "slot" and self.alive
+        """A run failed before it began, because of its slot alone: in another one it can be tried again. One that does not answer
+        in time may yet begin."""
+        return error.stage == "lost" and error.item == "slot" and error.errno in _GONE and self.alive
 
     # ---- slots ----
 
@@ -120,7 +126,7 @@ class Engine:
                     slot = self._more.pop()
                 else:
                     break
-            if slot.alive:
+            if slot.alive and (slot.stays or time.monotonic() < slot.since + self._keep.idle_seconds - _LEAST_SECONDS):
                 return slot
             self.drop(slot)
             if not self.alive:  # not the slot alone: whoever asks makes another engine
@@ -199,8 +205,9 @@ class Engine:
             fds = ffi.new("int32_t[]", [fd for _, fd in gauges])
             stays = self._one_that_stays()
             idle = 0 if stays else max(1, round(self._keep.idle_seconds))
+            hold = self._keep.prepared * _HOLD_US if stays and self._keep.prepared >= _STOCK else 0
             with self._asking:
-                if lib.sn_slot_open(self._template.control, kinds, fds, len(gauges), idle, process, _TIMEOUT_MS, why) < 0:
+                if lib.sn_slot_open(self._template.control, kinds, fds, len(gauges), idle, hold, process, _TIMEOUT_MS, why) < 0:
                     raise_failure(why)
         except BaseException:
             if stays:
@@ -238,7 +245,8 @@ class Engine:
     # ---- the end ----
 
     def close(self) -> None:
-        """Ends every process and removes every group, when the last slot that is in use has come back. Harmless when repeated."""
+        """Ends every process and removes every group, when the last slot that is in use has come back. Harmless when repeated.
+        SetupError when something of a run without a pid namespace does not end."""
         with self._pool:
             self._closed = True
             idle, self._idle, self._more = [*self._idle, *self._more], deque(), deque()
@@ -249,8 +257,11 @@ class Engine:
             self._end()
 
     def _end(self) -> None:
-        lib.sn_process_close(self._template, CLOSE_MS, 0)
-        lib.sn_process_close(self._launcher, CLOSE_MS, 0)
+        lib.sn_process_close(self._template, CLOSE_MS, lib.SN_KILL_LATE)
+        if self.bare:
+            close_ending(self._launcher, "launcher")
+        else:
+            lib.sn_process_close(self._launcher, CLOSE_MS, lib.SN_KILL_LATE)
         group, self._group = self._group, None
         if group is not None:
             group.remove()

@@ -106,7 +106,7 @@ class LinuxBackend:
                 return use(box)
             except SetupError as error:
                 engine = engine if box is None else box.slot.engine
-                gone = box is not None and job.stdin.fd >= 0  # what was read from a descriptor of the caller's
+                gone = box is not None and job.stdin.is_read
                 changed = error.stage == "guard" and error.errno in (errno.ESTALE, errno.ENOENT)
                 if changed and (gone or not left):
                     raise SetupError("guard", error.errno, error.item, error.hint or _CHANGING) from error
@@ -157,6 +157,8 @@ class LinuxBackend:
                 box.core = CORES.lend()
                 request.core = box.core + 1
             box.start(request, data)
+            if self._closed:  # by a thread that did not find this run, or not begun
+                box.end()
         except BaseException:
             box.close()
             raise
@@ -211,6 +213,10 @@ class LinuxBackend:
         else:
             engine.drop(box.slot)
             self._suspect(engine)
+            if (
+                engine.bare and box.lost
+            ):  # what a slot left that was killed with its init came to the launcher, which ends it at its own end
+                self._discard(engine)
 
     def _suspect(self, engine: Engine) -> None:
         """Something of ours failed: if the launcher is gone, the next run gets another."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 from typing import TYPE_CHECKING, Any, Final
 
 from sandbox_native._native import lib
 from sandbox_native.cgroup import SlotGroup
+from sandbox_native.errors import SetupError
 from sandbox_native.limits import Limits
 from sandbox_native.verdict import ReportData
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from sandbox_native.backends.engine import Engine
 
 CLOSE_MS: Final = 3_000
-_TREE_MS: Final = 15_000
+TREE_MS: Final = 30_000  # for those who end what a run without a pid namespace left
 _MOST_KEPT: Final = 1 << 20  # bytes of a memory limit that earlier runs may have used up
 
 
@@ -71,11 +73,14 @@ class Slot:
         return not watched.poll(0)
 
     def end(self) -> None:
-        """Waits for a slot whose init was killed: it ends when it has ended what that left. It is of no use any more."""
-        lib.sn_process_close(self.process, _TREE_MS, 0)
+        """Waits for a slot whose init may have been killed: it ends when it has ended what that left. It is of no use any more.
+
+        SetupError when that takes too long: the slot goes on with it.
+        """
+        close_ending(self.process, "slot")
 
     def close(self) -> None:
-        lib.sn_process_close(self.process, CLOSE_MS, 0)
+        lib.sn_process_close(self.process, CLOSE_MS, lib.SN_KILL_NEVER if self.engine.bare else lib.SN_KILL_LATE)
         if self.group is not None:
             self.group.remove()
         self._pid = 0
@@ -90,6 +95,14 @@ class Slot:
         """Of one that a Ctrl-C kept from being given back."""
         if self._pid == os.getpid() and not self.lent:
             self.engine.drop(self)
+
+
+def close_ending(process: Any, name: str) -> None:
+    """Of a process that ends others, which nobody would end after it. SetupError when it has not done so in TREE_MS."""
+    pid = process.pid
+    if lib.sn_process_close(process, TREE_MS, lib.SN_KILL_NEVER) < 0:
+        hint = f"it is still ending processes of a run, and goes on: look at process {pid} and its children for what keeps them"
+        raise SetupError("lost", errno.ETIMEDOUT, name, hint)
 
 
 def close_descriptors(process: Any) -> None:

@@ -1,8 +1,8 @@
 """What the interpreter of a WarmPython runs: it imports what it is told to, and is then cloned. Here a clone becomes a guest.
 
 Runs in the box, with any CPython from 3.8 on and none of this package. Arguments: the shared library, then `import:NAME`,
-`threads:NAME` and `open:NAME` (an import that may leave threads running, or files open). Descriptors: 3 the control socket,
-4 the plan.
+`threads:NAME` and `open:NAME` (an import that may leave threads running, or files open), `modules:DIRECTORY`. Descriptors: 3 the
+control socket, 4 the plan.
 """
 
 from __future__ import annotations
@@ -79,8 +79,11 @@ def _import(name: str, may_thread: bool, may_open: bool) -> None:
 
 def _import_all(words: list[str]) -> None:
     allowed = set(_names("threads", words)), set(_names("open", words))
+    first = _names("modules", words)
+    sys.path[:0] = first
     for name in _names("import", words):
         _import(name, name in allowed[0], name in allowed[1])
+    sys.path[:] = [path for path in sys.path if path not in first]
 
 
 # ---- the template ----
@@ -154,7 +157,7 @@ class _Guest:
         self._take_environment(arguments[0], variables)
         sys.argv = [self._os.fsdecode(word) for word in arguments]
         if hasattr(sys, "orig_argv"):
-            sys.orig_argv = [sys.executable, "-I", *sys.argv]
+            sys.orig_argv = [sys.executable, "-I" if sys.flags.isolated else "-s", *sys.argv]
         self._open_streams()
 
     @staticmethod
@@ -273,6 +276,8 @@ class _Guest:
 
 
 def _serve(words: list[str]) -> int:
+    if not sys.flags.isolated:
+        del sys.path[0]  # the bootstrap's own directory
     guest = _Guest()
     try:
         _check_interpreter()

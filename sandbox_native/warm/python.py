@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -44,6 +45,7 @@ _ONE_THREAD: Final = dict.fromkeys(
     "1",
 )
 _COLD: Final = "cold start: the template had ended"
+_CLONE_LOST: Final = "cold start: the clone was lost in the middle of a first try"
 
 
 class WarmPython:
@@ -57,12 +59,18 @@ class WarmPython:
       is shown as `Policy.strict(python=…)` shows it.
     - `env`: what the interpreter has besides while it imports. The pools of numerical libraries have one thread unless it says
       otherwise (OPENBLAS_NUM_THREADS and kin).
+    - `modules`: files of modules of the caller's own, by relative name (`tool.py`, `tools/__init__.py`): `imports` finds them
+      first, and a script only what was imported of them. Trusted as `imports` are.
     - `allow_threads`, `allow_open`: imports that may leave threads running or files open; no clone has either.
 
     Making one starts the interpreter. `SetupError` with stage "warm" names an import that failed, or that leaves threads,
     sockets or files; beyond that the errors of a Sandbox, and `PolicyError` for what is no interpreter. When the interpreter
-    has died, the run that finds out is started cold, with `python -I`, and its receipt says so (with a `workspace`, where
-    it may have done something already, it is a `SetupError`); the next one starts another.
+    has died, the run that finds out is started cold, with `python -I`, and its receipt says so; the next one starts another.
+    Where it may have changed something of the host already (`workspace`, `Policy.writable`) or read from a descriptor that
+    is its stdin, it is not run twice: that is a `SetupError`.
+
+    With `Policy.deterministic` the interpreter has the fixed seed of hashes: it is started without `-I` then, which would
+    ignore it, in an environment that is ours all the same.
 
     A script runs as `python -I script.py` would, but for what the README lists under "What a warm start gives up".
     """
@@ -75,6 +83,7 @@ class WarmPython:
         *,
         python: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
+        modules: Mapping[str, bytes] | None = None,
         allow_threads: Iterable[str] = (),
         allow_open: Iterable[str] = (),
         cgroup: str | os.PathLike[str] | None = None,
@@ -83,7 +92,7 @@ class WarmPython:
         pinned: bool = False,
         budget: Budget | None = None,
     ) -> None:
-        shown, self._python = _shown(checked_policy(policy), sys.executable if python is None else python)
+        shown, self._python = with_interpreter(checked_policy(policy), python)
         names = _names("imports", imports)
         spec = Warm(
             python=self._python,
@@ -91,6 +100,8 @@ class WarmPython:
             allow_threads=_among(names, "allow_threads", allow_threads),
             allow_open=_among(names, "allow_open", allow_open),
             environment=_entries(shown, env),
+            modules=tuple(paths.files(modules, "modules").items()) if modules else (),
+            isolated=not shown.deterministic,
         )
         self._lock = threading.Lock()
         self._cold: Sandbox | None = None
@@ -132,9 +143,11 @@ class WarmPython:
         try:
             return self._clones.run([script, *args], **given)
         except SetupError as error:
-            if error.stage != "lost" or self._closed or given.get("workspace") is not None:  # there it may have begun
+            begun = error.item == "init"
+            if error.stage != "lost" or self._closed or not self._leaves_no_trace(given, begun):
                 raise
-        return self._run_cold([self._python, "-I", script, *args], given)
+            why = _CLONE_LOST if begun else _COLD
+        return self._run_cold(why, [self._python, "-s" if self.policy.deterministic else "-I", script, *args], given)
 
     def spawn(self, code: Code, args: Sequence[Argument] = (), **options: Unpack[RunOptions]) -> Process:
         """Starts a script as `run` does and returns at once; see `Sandbox.spawn`. Nothing is started cold."""
@@ -146,14 +159,21 @@ class WarmPython:
         script, given = Script.of(code).placed(options)
         return await self._clones.run_async([script, *args], **given)
 
-    def _run_cold(self, argv: list[Argument], options: dict[str, Any]) -> Result:
+    def _leaves_no_trace(self, options: Mapping[str, Any], begun: bool) -> bool:
+        """Whether nobody can tell a run that was lost and its repetition from one run."""
+        touched = begun and (options.get("workspace") is not None or self.policy.writable)
+        return not touched and isinstance(options.get("stdin"), (bytes, str, os.PathLike, type(None)))
+
+    def _run_cold(self, why: str, argv: list[Argument], options: dict[str, Any]) -> Result:
         with self._lock:
+            if self._closed:
+                raise PolicyError("is closed", field="WarmPython", value=None, remedy="make another one")
             if self._cold is None:
-                self._cold = Sandbox(self.policy, self.limits)
+                self._cold = self._clones.cold()
             cold = self._cold
             self._cold_runs += 1
         result = cold.run(argv, **options)
-        layer = Layer(name="warm", mechanism=WARM, held=False, detail=_COLD)
+        layer = Layer(name="warm", mechanism=WARM, held=False, detail=why)
         return replace(result, enforcement=replace(result.enforcement, layers=(*result.enforcement.layers, layer)))
 
     def close(self) -> None:
@@ -187,6 +207,7 @@ class _Clones(Sandbox):
         budget: Budget | None,
     ) -> None:
         self._spec = spec
+        self.cold = partial(Sandbox, policy, limits, pinned=pinned, budget=budget)
         super().__init__(
             policy, limits, cgroup=cgroup, prepared=prepared, idle_seconds=idle_seconds, pinned=pinned, budget=budget
         )
@@ -198,12 +219,13 @@ class _Clones(Sandbox):
         return replace(upkeep, warm=self._spec)
 
 
-def _shown(policy: Policy, python: str | os.PathLike[str]) -> tuple[Policy, str]:
-    """The policy with what the interpreter needs, and its path."""
+def with_interpreter(policy: Policy, python: str | os.PathLike[str] | None) -> tuple[Policy, str]:
+    """The policy with what the interpreter (None: the caller's own) needs, and its path."""
     from sandbox_native.closure import located
     from sandbox_native.installation import is_python
     from sandbox_native.minimal import python_fields
 
+    python = sys.executable if python is None else python
     path = located("python", python)
     if not is_python(os.path.realpath(path)):
         remedy = "give a Python interpreter, such as sys.executable"
@@ -240,6 +262,8 @@ def _among(imports: tuple[str, ...], field: str, names: Iterable[str]) -> tuple[
 
 
 def _entries(policy: Policy, env: Mapping[str, str] | None) -> tuple[str, ...]:
-    environment = Environment(path=policy.path, inherit=policy.inherit, inherit_unsafe=policy.inherit_unsafe)
+    environment = Environment(
+        path=policy.path, inherit=policy.inherit, inherit_unsafe=policy.inherit_unsafe, deterministic=policy.deterministic
+    )
     given = environment.of({**_ONE_THREAD, **(env or {})}, environment.inherited(os.environ))
     return tuple(f"{name}={value}" for name, value in given.items())

@@ -19,6 +19,7 @@ PLACE: Final = "/.warm"
 """Where a box has the bootstrap and its library."""
 _LIBRARY: Final = f"{PLACE}/library.so"
 _BOOTSTRAP: Final = f"{PLACE}/bootstrap.py"
+_MODULES: Final = f"{PLACE}/modules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,8 @@ class Warm:
     allow_threads: tuple[str, ...] = ()
     allow_open: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()  # of the template alone: NAME=value
+    modules: tuple[tuple[str, bytes], ...] = ()  # files of modules, sought before all others while it imports
+    isolated: bool = True  # `python -I`; else it takes the seed of hashes from its environment
 
     @property
     def detail(self) -> str:
@@ -43,8 +46,12 @@ class Warm:
         words = [f"import:{name}" for name in self.imports]
         words += [f"threads:{name}" for name in self.allow_threads]
         words += [f"open:{name}" for name in self.allow_open]
-        started = Interpreter(argv=(self.python, "-I", _BOOTSTRAP, _LIBRARY, *words), environment=self.environment)
-        ours = [Op(lib.SN_OP_FILE, path, mode=0o644, data=data) for path, data in _files()]
+        if self.modules:
+            words.append(f"modules:{_MODULES}")
+        flag = "-I" if self.isolated else "-s"
+        started = Interpreter(argv=(self.python, flag, _BOOTSTRAP, _LIBRARY, *words), environment=self.environment)
+        files = [*_files(), *((f"{_MODULES}/{name}", data) for name, data in self.modules)]
+        ours = [Op(lib.SN_OP_FILE, path, mode=0o644, data=data) for path, data in files]
         return replace(plan, template=[*plan.template, *ours], interpreter=started)
 
 
