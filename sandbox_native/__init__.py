@@ -7,11 +7,11 @@ exception (`SandboxError`) means that we failed; whatever the program did is a `
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sandbox_native.denials import Denial
 from sandbox_native.errors import ExecError, PolicyError, SandboxError, SetupError, UnsupportedError
+from sandbox_native.lazy import loader
 from sandbox_native.limits import Limits, Overflow
 from sandbox_native.policy import Deletion, Policy, ReadPolicy, Rung, Writes
 from sandbox_native.result import Enforcement, Layer, Result, Status, Usage
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sandbox_native.executables import ExecutableResolver
     from sandbox_native.executor import SandboxExecutor
     from sandbox_native.options import Job
+    from sandbox_native.pipe_end import PipeEnd
     from sandbox_native.process import Process
     from sandbox_native.runner import run
     from sandbox_native.sandbox import Sandbox
@@ -42,6 +43,7 @@ __all__ = [
     "SandboxExecutor",
     "Budget",
     "Job",
+    "PipeEnd",
     "Stats",
     "Policy",
     "Limits",
@@ -80,6 +82,7 @@ _RUNNING = {
     "SandboxExecutor": "executor",
     "Budget": "budget",
     "Job": "options",
+    "PipeEnd": "pipe_end",
     "Stats": "backends.base",
     "Changes": "commit.changes",
     "Change": "commit.listing",
@@ -89,14 +92,7 @@ _RUNNING = {
     "WarmPython": "warm.python",
 }
 
-
-def __getattr__(name: str) -> Any:
-    module = _RUNNING.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, _RUNNING)
 
 
 def __dir__() -> list[str]:

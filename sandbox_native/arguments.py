@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from sandbox_native.backends.base import Upkeep
@@ -10,7 +11,8 @@ from sandbox_native.budget import Budget
 from sandbox_native.environment import Environment
 from sandbox_native.errors import PolicyError
 from sandbox_native.limits import Limits
-from sandbox_native.policy import Policy
+from sandbox_native.options import RunOptions
+from sandbox_native.policy import Policy, Writes
 
 _Value = TypeVar("_Value", Policy, Limits, Budget)
 _STRICT: Final = Policy.strict()
@@ -43,9 +45,29 @@ def environment(policy: Policy) -> Environment:
     )
 
 
-def checked_policy(policy: Policy | None) -> Policy:
+def checked_policy(policy: object) -> Policy:
     """The policy itself, or the default one; PolicyError for anything else."""
+    if isinstance(policy, (str, os.PathLike)):
+        remedy = "give Policy.strict(), Policy.light() or Policy.from_toml(path)"
+        raise PolicyError("not a Policy", field="policy", value=policy, remedy=remedy)
     return checked("policy", policy, Policy, _STRICT)
+
+
+def commit(wanted: bool, policy: Policy) -> bool:
+    """PolicyError where a run is to keep changes that this policy does not keep apart."""
+    if not wanted and policy.writes is not Writes.COMMIT:
+        reason = "the policy's writes go straight to the host's directories: nothing is left that could be committed later"
+        remedy = "give the Sandbox policy=Policy.strict(writes=Writes.COMMIT), or leave commit out"
+        raise PolicyError(reason, field="commit", value=wanted, remedy=remedy)
+    return bool(wanted)
+
+
+def refuse_unknown(options: Mapping[str, object]) -> None:
+    """TypeError, as Python's own, for an option that `run` and its like do not have."""
+    for name, value in options.items():
+        meant = f"did you mean limits=Limits(wall_seconds={value!r})?" if name == "timeout" else ""
+        meant = f"did you mean limits=Limits({name}={value!r})?" if name in Limits.__dataclass_fields__ else meant
+        raise TypeError(f"a run has no option {name!r}: {meant or 'its options are ' + ', '.join(RunOptions.__annotations__)}")
 
 
 def checked(field: str, value: object, kind: type[_Value], default: _Value) -> _Value:

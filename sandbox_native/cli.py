@@ -1,8 +1,10 @@
-"""The command line: ``python -m sandbox_native run``, ``explain``, ``doctor`` and ``policy show``; also ``sandbox-native``.
+"""The command line: ``python -m sandbox_native COMMAND``, also ``sandbox-native``: run, batch, judge, explain, doctor, policy
+show.
 
 This module reads the arguments and chooses the exit status; :mod:`sandbox_native.clirun` runs and prints,
-:mod:`sandbox_native.doctor` examines. Exit status of ``run``: the guest's; 128+n when a signal ended it; 124 wall or CPU
-limit; 122 memory; 123 output; 121 forbidden system call; 125 refused, failed set-up or wrong usage; 126, 127 as shells do.
+:mod:`sandbox_native.clibatch` runs many, :mod:`sandbox_native.judge.cli` judges, :mod:`sandbox_native.doctor` examines.
+Exit status of ``run``: the guest's; 128+n when a signal ended it; 124 wall or CPU limit; 122 memory; 123 output; 121 forbidden
+system call; 125 refused, failed set-up or wrong usage; 126, 127 as shells do.
 """
 
 from __future__ import annotations
@@ -11,11 +13,22 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NoReturn
 
-from sandbox_native import Limits, Overflow, PolicyError, SandboxError, __version__
+from sandbox_native import Limits, SandboxError, __version__
+from sandbox_native.clioptions import (
+    UsageError,
+    add_limits,
+    add_policy,
+    add_view,
+    bytes_of,
+    chosen,
+    from_here,
+    name_and_value,
+    secrets_of,
+    unit,
+)
 from sandbox_native.clirun import Job, error_object, exit_status_of_error, run_job
 from sandbox_native.features import without_native
 from sandbox_native.policy_toml import named
@@ -27,74 +40,9 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as for any program whose reader went away
 
 
-class UsageError(SandboxError):
-    """The command line makes no sense; ``usage`` is the line that says what would."""
-
-    def __init__(self, message: str, usage: str) -> None:
-        super().__init__(message, usage)
-        self.message, self.usage = message, usage
-
-    def __str__(self) -> str:
-        return self.message
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, self.format_usage().strip())
-
-
-def _unit(parse: Callable[[str], float]) -> Callable[[str], float]:
-    """argparse keeps the message of an ArgumentTypeError and throws that of a ValueError away."""
-
-    def read(text: str) -> float:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return read
-
-
-def _shown(text: str) -> str | tuple[str, str]:
-    """P, or P:Q for the host's P shown at Q."""
-    host, colon, inside = text.partition(":")
-    host = _from_here(host)
-    return (host, inside) if colon else host
-
-
-def _from_here(path: str) -> str:
-    """A path of the host as the API takes it. The first ``..`` lead up from where we are, which is no link; others stay."""
-    if not path or path.startswith(("/", "~")):  # the API says what is wrong with ~, which a shell would have replaced
-        return path
-    place, rest = os.getcwd(), path
-    while rest == ".." or rest.startswith(("../", "./")):
-        first, _, rest = rest.partition("/")
-        rest = rest.lstrip("/")
-        place = os.path.dirname(place) if first == ".." else place
-    return os.path.join(place, rest) if rest not in ("", ".") else place
-
-
-def _bytes_of(name: str, path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
-        raise PolicyError(reason, field=f"--file {name}", value=path, remedy="name a file that the host can read") from error
-
-
-def _secret(name: str) -> str:
-    value = os.environ.get(name)
-    if value is None:
-        raise PolicyError("is not set", field="--secret", value=name, remedy="export it first")
-    return value
-
-
-def _named(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} has no '=' behind a name")
-    return name, value
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -113,37 +61,59 @@ def _parser() -> argparse.ArgumentParser:
         "explain", help="what one is refused, and what would permit it", usage=_EXPLAIN, allow_abbrev=False
     )
     _add_run(explain)
+    _add_batch(commands.add_parser("batch", help="run a file of jobs, many at once; resumable", allow_abbrev=False))
+    _add_judge(commands.add_parser("judge", help="judge submissions to a problem; resumable", usage=_JUDGE, allow_abbrev=False))
     return parser
 
 
 _USAGE = f"{PROGRAM} run [OPTION …] -- ARGV …"
 _EXPLAIN = f"{PROGRAM} explain [OPTION …] -- ARGV …"
+_JUDGE = f"{PROGRAM} judge PACKAGE (--submission F … | --all) [OPTION …], or {PROGRAM} judge languages|calibrate [--json]"
 
 
 def _add_run(run: argparse.ArgumentParser) -> None:
-    seconds, size = _unit(parse_seconds), _unit(parse_bytes)
-    run.add_argument("--policy", metavar="NAME|FILE", default="strict", help="strict (default), light, or a TOML file")
-    limits = run.add_argument_group("limits, of the whole tree")
-    limits.add_argument("--wall", type=seconds, metavar="TIME", help="from its start, 2s or 100ms (default 10s)")
-    limits.add_argument("--cpu", type=seconds, metavar="TIME", help="CPU time (default: none)")
-    limits.add_argument("--memory", type=size, metavar="SIZE", help="resident memory, 256M (default 512M)")
-    limits.add_argument("--processes", type=int, metavar="N", help="processes and threads at once (default 64)")
-    limits.add_argument("--cpus", type=float, metavar="X", help="share of cores, 0.5 is half of one (default: none)")
-    limits.add_argument("--output", type=size, metavar="SIZE", help="of each stream that is passed on (with --json: 4M)")
-    limits.add_argument("--output-kill", action="store_true", help="end the program when it writes more (default 4M)")
-    view = run.add_argument_group("what it sees")
-    view.add_argument("--readable", type=_shown, action="append", default=[], metavar="P[:Q]", help="host path P, at Q")
-    view.add_argument("--writable", type=_shown, action="append", default=[], metavar="P[:Q]", help="the same, writable")
+    add_policy(run)
+    add_limits(run, "of each stream that is passed on (with --json: 4M)")
+    view = add_view(run)
     view.add_argument("--workspace", metavar="DIR", help="host directory as its /workspace, writable")
-    view.add_argument("--file", type=_named, action="append", default=[], metavar="NAME=PATH", help="PATH's bytes as NAME")
-    view.add_argument("--env", type=_named, action="append", default=[], metavar="K=V", help="one more variable")
-    view.add_argument("--secret", action="append", default=[], metavar="NAME", help="a variable of ours that nothing shows")
-    view.add_argument("--inherit", action="append", default=[], metavar="NAME", help="a variable of ours, LC_* for several")
+    view.add_argument(
+        "--file", type=name_and_value, action="append", default=[], metavar="NAME=PATH", help="PATH's bytes as NAME"
+    )
     view.add_argument("--stdin", metavar="FILE", help="its standard input, - is ours (default: empty)")
     told = run.add_argument_group("what is told")
     told.add_argument("--json", action="store_true", help="the Result as one object, instead of the output")
     told.add_argument("--receipt", action="store_true", help="verdict, cost and what was enforced, on standard error")
     run.add_argument("argv", nargs=argparse.REMAINDER, metavar="ARGV", help="the program and its arguments")
+
+
+def _add_batch(batch: argparse.ArgumentParser) -> None:
+    batch.add_argument("jobs", metavar="JOBS", help='a file, {"id": …, "argv": […], …} in each line; - is our standard input')
+    batch.add_argument("-o", "--results", required=True, metavar="FILE", help="a Result in each line; ids in it are finished")
+    batch.add_argument("--concurrency", type=int, metavar="N", help="how many run at once (default: one for each core)")
+    batch.add_argument("--ordered", action="store_true", help="results in the order of the jobs, not as they come")
+    batch.add_argument("--budget", type=unit(parse_bytes), metavar="SIZE", help="memory of all that run at once; others wait")
+    batch.add_argument("--pinned", action="store_true", help="each run gets one core")
+    batch.add_argument("--quiet", action="store_true", help="neither progress nor a summary on standard error")
+    batch.set_defaults(json=False)
+    add_policy(batch)
+    add_limits(batch, "of each stream that is kept (default 4M)")
+    add_view(batch)
+
+
+def _add_judge(judge: argparse.ArgumentParser) -> None:
+    judge.add_argument("package", metavar="PACKAGE", help="a problem package, or a folder of 1.in 1.ans")
+    judge.add_argument(
+        "--submission", nargs="+", action="extend", default=[], metavar="F", help="source files or directories of them"
+    )
+    judge.add_argument("--all", action="store_true", help="the package's own submissions, and whether each gets what it should")
+    judge.add_argument("--json", action="store_true", help="a judgement a line as they come, instead of a table")
+    judge.add_argument("--html", metavar="REPORT", help="write a page with all submissions and cases")
+    judge.add_argument("--resume", metavar="JOURNAL", help="keep judgements there, and go on from those that are there")
+    judge.add_argument("--cpu", type=unit(parse_seconds), metavar="TIME", help="limit of CPU time in place of the problem's")
+    judge.add_argument("--workers", type=int, metavar="N", help="submissions at once (default: one for each core)")
+    judge.add_argument("--all-cases", action="store_true", help="go on behind the first case that is not accepted")
+    judge.add_argument("--languages", metavar="FILE", help="TOML with more languages, or changes to those that there are")
+    judge.add_argument("--quiet", action="store_true", help="neither progress nor a summary on standard error")
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -157,34 +127,17 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:
 
 def _job(options: argparse.Namespace, argv: list[str]) -> Job:
     """The values of the API for these options. Raises PolicyError."""
-    bounded = options.output is not None or options.output_kill
-    asked = {
-        "wall_seconds": options.wall,
-        "cpu_seconds": options.cpu,
-        "memory_bytes": options.memory,
-        "processes": options.processes,
-        "cpus": options.cpus,
-        "stdout_bytes": options.output,
-        "stderr_bytes": options.output,
-        "on_overflow": Overflow.KILL if options.output_kill else None,
-    }
-    loaded = named(options.policy)
-    readable, writable, inherit = loaded.policy.readable, loaded.policy.writable, loaded.policy.inherit
+    policy, limits = chosen(options)
     return Job(
         argv=argv,
-        policy=replace(
-            loaded.policy,
-            readable=(*readable, *options.readable),
-            writable=(*writable, *options.writable),
-            inherit=(*inherit, *options.inherit),
-        ),
-        limits=replace(loaded.limits or Limits(), **{name: value for name, value in asked.items() if value is not None}),
+        policy=policy,
+        limits=limits,
         stdin=0 if options.stdin == "-" else options.stdin,
         env=dict(options.env),
-        secrets={name: _secret(name) for name in options.secret} or None,
-        workspace=None if options.workspace is None else _from_here(options.workspace),
-        files={name: _bytes_of(name, path) for name, path in options.file} or None,
-        bounded=bounded,
+        secrets=secrets_of(options),
+        workspace=None if options.workspace is None else from_here(options.workspace),
+        files={name: bytes_of(name, path) for name, path in options.file} or None,
+        bounded=options.output is not None or options.output_kill,
         as_json=options.json,
         receipt=options.receipt,
     )
@@ -202,6 +155,56 @@ def _run(options: argparse.Namespace, behind: list[str] | None) -> int:
     from sandbox_native.cliexplain import explain_job
 
     return explain_job(_job(options, argv))
+
+
+def _batch(options: argparse.Namespace, behind: list[str] | None) -> int:
+    if behind is not None:
+        raise UsageError("a batch takes its programs from the file of jobs", f"{PROGRAM} batch JOBS -o FILE [OPTION …]")
+    from sandbox_native.clibatch import Batch, run_batch
+
+    policy, limits = chosen(options)
+    return run_batch(
+        Batch(
+            jobs=options.jobs,
+            results=options.results,
+            policy=policy,
+            limits=limits,
+            env=dict(options.env),
+            secrets=secrets_of(options),
+            concurrency=options.concurrency,
+            ordered=options.ordered,
+            pinned=options.pinned,
+            memory_bytes=options.budget,
+            quiet=options.quiet,
+        )
+    )
+
+
+def _judge(options: argparse.Namespace, behind: list[str] | None) -> int:
+    from sandbox_native.judge.cli import Asked, list_languages, run_judge, show_calibration
+
+    if behind is None and not (options.submission or options.all):
+        if options.package == "languages":
+            return list_languages(options.languages, options.json)
+        if options.package == "calibrate":
+            return show_calibration(options.json)
+    if behind is not None or not (options.submission or options.all):
+        raise UsageError("there is nothing to judge: name submissions, or give --all", _JUDGE)
+    return run_judge(
+        Asked(
+            package=options.package,
+            submissions=options.submission,
+            verify=options.all,
+            as_json=options.json,
+            html=options.html,
+            journal=options.resume,
+            languages=options.languages,
+            cpu_seconds=options.cpu,
+            workers=options.workers,
+            run_all=options.all_cases,
+            quiet=options.quiet,
+        )
+    )
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -252,6 +255,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
             return _doctor(options)
         if options.command == "policy":
             return _show(options)
+        if options.command == "batch":
+            return _batch(options, behind)
+        if options.command == "judge":
+            return _judge(options, behind)
         return _run(options, behind)
     except BrokenPipeError:
         raise

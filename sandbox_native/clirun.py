@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox_native import Limits, Policy, Result, Sandbox, Status
+from sandbox_native import Denial, Limits, Policy, Result, Sandbox, Status
 from sandbox_native.errors import ExecError
 from sandbox_native.streams import Reader
 from sandbox_native.tables import plain_table, printable
@@ -24,6 +24,8 @@ from sandbox_native.units import format_bytes, format_seconds
 VERSION = 1
 _CHUNK = 65536
 _FAILED = 125
+_MOST_DENIALS = 20
+_WIDEST = 200
 _TURN_MS = 200  # the host's own deadline is looked at as often
 _BY_STATUS = {
     Status.WALL_LIMIT: 124,
@@ -70,6 +72,9 @@ def run_job(job: Job) -> int:
     for note in (notice(result, job.limits), cut):
         if note:
             _say(f"sandbox-native: {printable(note)}")
+    if not job.as_json:
+        for line in refused(result.denials):
+            _say(line)
     if job.receipt:
         for line in receipt(result):
             _say(line)
@@ -169,6 +174,22 @@ def notice(result: Result, limits: Limits) -> str | None:
         Status.CANCELLED: "ended from outside",
     }
     return said.get(result.status, result.hint)
+
+
+def refused(denials: Sequence[Denial]) -> Iterable[str]:
+    """What the guest was refused or does not keep, for people: a table, bounded in length and width."""
+    if not denials:
+        return
+    yield f"sandbox-native: refused, or not kept where it was made: {sum(one.count for one in denials)}"
+    rows = [(_cut(one.name), str(one.count), _cut(one.reason), _cut(one.allow or "")) for one in denials[:_MOST_DENIALS]]
+    for line in plain_table(("refused", "count", "why", "permitted by"), rows):
+        yield "         " + line
+    if len(denials) > _MOST_DENIALS:
+        yield f"         … and {len(denials) - _MOST_DENIALS} more: --json has all of them"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
 def error_object(error: Exception) -> dict[str, Any]:

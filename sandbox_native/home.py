@@ -24,6 +24,12 @@ def hidden_paths() -> list[str]:
     return [*OF_THE_HOST, *(f"{home.rstrip('/')}/{name}" for home in _homes() for name in OF_A_HOME)]
 
 
+def named_secrets() -> list[str]:
+    """As `hidden_paths`, of every home that is named, without a look at any: one on a network may make whoever looks wait."""
+    homes = (home.rstrip("/") for home in dict.fromkeys(_named()) if os.path.isabs(home))
+    return [*OF_THE_HOST, *(f"{home}/{name}" for home in homes for name in OF_A_HOME)]
+
+
 def where_homes_come_from() -> list[str]:
     """Host paths: the list of accounts, and homes that it names and that are not there."""
     missing = [home for home in dict.fromkeys(_named()) if os.path.isabs(home) and not os.path.isdir(home)]

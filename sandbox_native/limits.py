@@ -27,6 +27,7 @@ _MIB: Final = 1 << 20
 _DAY_SECONDS: Final = 24 * 3600.0
 _MICROSECOND: Final = 1e-6
 _LARGEST_BYTES: Final = 1 << 60  # beyond it control group v1 means "unlimited"
+UNLIMITED_STACK_BYTES: Final = _LARGEST_BYTES
 _LARGEST_CAPTURE: Final = 64 * _MIB  # the host holds it in memory
 _LARGEST_COLLECTION: Final = 1 << 30  # so does it with the files that come back
 
@@ -61,7 +62,9 @@ class Limits:
     - `stdout_bytes`, `stderr_bytes`: what is kept of each stream, at most 64 MiB; `on_overflow` says what happens then.
     - `address_space_bytes`: of each process. Run-times reserve far more than they use (node, Java, Go, numpy), so this
       is for those who know that they need it; at least 1 MiB.
-    - `stack_bytes`: main thread's stack of each process, at least 64 KiB.
+    - `stack_bytes`: main thread's stack of each process, at least 64 KiB. `UNLIMITED_STACK_BYTES`, the largest number, is
+      RLIM_INFINITY: the stack may take all of `memory_bytes`, and other threads get the size that their library gives
+      them, which by any other number is that number.
     - `collect_bytes`, `collect_files`: size of all files that `collect` brings back together (at most 1 GiB), and
       their number.
     """

@@ -10,6 +10,7 @@ from typing import Any, Self, TypedDict
 
 from sandbox_native.errors import PolicyError
 from sandbox_native.limits import Limits
+from sandbox_native.pipe_end import PipeEnd
 from sandbox_native.request import Argument
 from sandbox_native.stdin import Input
 
@@ -20,6 +21,7 @@ class RunOptions(TypedDict, total=False):
     """The options of `Sandbox.run`; what they mean is said there."""
 
     stdin: Input
+    stdout: PipeEnd | None
     limits: Limits | None
     env: Mapping[str, str] | None
     secrets: Mapping[str, str] | None
@@ -41,6 +43,7 @@ class Job:
 
     argv: Sequence[Argument]
     stdin: Input = None
+    stdout: PipeEnd | None = None
     limits: Limits | None = None
     env: Mapping[str, str] | None = None
     secrets: Mapping[str, str] | None = field(default=None, repr=False)

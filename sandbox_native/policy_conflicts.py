@@ -4,12 +4,13 @@ other. Pure; called when a Policy is made, with every field checked by itself. W
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from sandbox_native.choices import ReadPolicy, Writes
 from sandbox_native.environment import HOME, WORKSPACE, check_inherit
 from sandbox_native.errors import PolicyError
-from sandbox_native.paths import contains
+from sandbox_native.paths import Pair, contains
 from sandbox_native.rules import OWN, SYSTEM, Access, Rule, deciding, declared
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def check_together(policy: Policy) -> None:
         for at, (host, inside) in enumerate(pairs):
             field = f"Policy.{name}[{at}]"
             _check_host(field, host, writable=name == "writable")
-            _check_inside(policy, field, inside)
+            _check_inside(policy, field, inside, host)
     _check_apart(policy)
     rules = declared(policy)
     _check_protected(policy, rules)
@@ -78,12 +79,22 @@ def _check_host(field: str, host: str, *, writable: bool) -> None:
         _refuse(field, host, "a kernel file system cannot be writable", "give it in readable instead")
 
 
-def _check_inside(policy: Policy, field: str, inside: str) -> None:
+def _check_inside(policy: Policy, field: str, inside: str, host: str = "") -> None:
     for ours in (*_OURS, *(SYSTEM if policy.system else ())):
         if contains(inside, ours) or (ours in _OURS_ALTOGETHER and contains(ours, inside)):
-            name = inside.strip("/").rpartition("/")[2] or "host"
             reason = f"would cover {ours} of the box" if inside != ours else "is there in every box already"
-            _refuse(field, inside, reason, f"show it elsewhere: (host path, '/mnt/{name}')")
+            _refuse(field, inside, reason, _instead(field, inside, host))
+
+
+def _instead(field: str, inside: str, host: str) -> str:
+    """What to do about a place that is the box's own."""
+    system = host and any(contains(place, host) for place in (*SYSTEM, "/etc"))
+    if system and field.startswith("Policy.writable"):
+        return "leave it out: who writes there changes the host's own programs or settings; what a run makes goes to /workspace"
+    if system and host == inside:
+        return "leave it out: the box has its own, and what else is needed beneath it can be named by itself"
+    name = inside.strip("/").rpartition("/")[2] or "host"
+    return f"show it elsewhere: (host path, '/mnt/{name}')"
 
 
 def _check_apart(policy: Policy) -> None:
@@ -111,12 +122,23 @@ def _check_protected(policy: Policy, rules: list[Rule]) -> None:
         covering = deciding([*hidden, *([around] if around is not None else [])], inside)
         if covering is not None and covering.access is Access.HIDDEN and covering.inside != inside:
             _refuse(field, inside, f"{covering.field} hides it already", "leave one of the two out")
+        writable = around is not None and around.access is Access.WRITABLE and (around.field or around.inside == WORKSPACE)
+        if not writable and (seen := _as_seen(policy.writable, inside)):
+            _refuse(field, inside, "is a path of the host", f"name it as the guest sees it: {seen}")
         if around is None or (around.access is Access.READABLE and not around.field.startswith("Policy.readable")):
-            _refuse(field, inside, "does not lie beneath a writable root", "leave it out: nothing there can be written")
+            remedy = "name it as the guest sees it, beneath a writable root or /workspace, or leave it out"
+            _refuse(field, inside, "does not lie beneath a writable root", remedy)
         elif around.access is Access.READABLE:
             _refuse(field, inside, f"{around.field} shows it read-only already", "leave it out")
         elif not around.field and around.inside != WORKSPACE:
             _refuse(field, inside, f"{around.inside} is empty and private in every run", "leave it out")
+
+
+def _as_seen(pairs: Iterable[Pair], path: str) -> str:
+    """What the guest calls a path of the host that is shown to it elsewhere; empty where none of these shows it so."""
+    found = [pair for pair in pairs if pair[0] != pair[1] and contains(pair[0], path)]
+    host, inside = max(found, key=lambda pair: len(pair[0]), default=("", ""))
+    return inside + path[len(host) :] if host else ""
 
 
 def _check_hidden(policy: Policy, rules: list[Rule]) -> None:
@@ -124,6 +146,9 @@ def _check_hidden(policy: Policy, rules: list[Rule]) -> None:
         field, around = f"Policy.hidden[{at}]", _around(rules, inside)
         if ours := next((ours for ours in _OURS if contains(inside, ours)), None):
             _refuse(field, inside, f"would cover {ours} of the box", "name what is to be hidden beneath it")
+        shown = around is not None and (around.field or around.inside not in (*_OURS_ALTOGETHER, _SHARED_MEMORY, "/tmp", HOME))
+        if not shown and (seen := _as_seen((*policy.readable, *policy.writable), inside)):
+            _refuse(field, inside, "is a path of the host", f"name it as the guest sees it: {seen}")
         if around is None:
             _refuse(field, inside, "nothing is shown there", "leave it out, or name it as the guest sees it")
         elif around.inside in _OURS_ALTOGETHER or around.inside == _SHARED_MEMORY:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sandbox_native.denials import Denial
+from sandbox_native.home import OF_THE_HOST
 from sandbox_native.paths import contains
 from sandbox_native.policy import Deletion, Policy
 from sandbox_native.refused_calls import Noted, field_text, open_flags
@@ -27,6 +28,8 @@ _NO_NETWORK: Final = "the box has a network of its own, with nothing but lo in i
 _MODE: Final = "its mode, or that of a directory above it, does not let the guest in, who is another user than the owner"
 _SOCKET: Final = "a socket of the host's, which nobody answers in what is shown read-only"
 _KEPT: Final = "nothing can be removed or renamed there (Policy.deletion)"
+_NOT_SENSIBLE: Final = "; nothing sensible allows it"
+_NEVER_WRITTEN: Final = (*SYSTEM, "/etc", "/boot", "/var/lib", "/var/spool", "/var/cache", "/var/log")
 # Where these are on the host says nothing: the box has its own.
 _BOXES_OWN: Final = ("/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr")
 _FLAGS_AT: Final[Mapping[str, int]] = {"open": 1, "openat": 2}
@@ -48,8 +51,9 @@ class _Why:
 class PathRules:
     """The rules of one policy on this machine."""
 
-    def __init__(self, policy: Policy, shown: Iterable[Shown], host: Host) -> None:
-        self._policy, self._host = policy, host
+    def __init__(self, policy: Policy, shown: Iterable[Shown], host: Host, secrets: Iterable[str] = OF_THE_HOST) -> None:
+        """`secrets`: paths of the host that nobody is advised to show, be they there or not."""
+        self._policy, self._host, self._secrets = policy, host, tuple(secrets)
         self._rules = [*declared(policy), *_found(shown)]
 
     def denial_of(self, noted: Noted) -> Denial | None:
@@ -92,27 +96,37 @@ class PathRules:
         field, kind = "writable" if writes else "readable", self._host(path)
         if kind is not None:
             own = f" ({rule.inside} is the box's own)" if rule is not None else ""
-            return _Why(f"{path} exists on the host, not in the view{own}", _showing(field, path, kind))
+            return self._shown_by(f"{path} exists on the host, not in the view{own}", field, path, kind)
         above = os.path.dirname(path)
         kind = self._host(above) if writes and above not in ("/", *OWN) else None
         if kind != "directory":
             return None
-        return _Why(f"{above} exists on the host, not in the view", _showing(field, above, kind))
+        return self._shown_by(f"{above} exists on the host, not in the view", field, above, kind)
 
     def _read_only(self, rule: Rule | None, path: str) -> _Why:
         if rule is None:
-            kind = self._host(path)
-            allow = _showing("writable", path, kind) if kind is not None else None
-            return _Why("the box's root cannot be written: /workspace and /tmp can", allow)
+            return self._shown_by("the box's root cannot be written: /workspace and /tmp can", "writable", path, self._host(path))
         if rule.access is not Access.READABLE:  # in what can be written only what is guarded is read-only
             return _Why(f"{path} is protected{_by(rule) if rule.access is Access.PROTECTED else ''}")
         if rule.inside in SYSTEM or not rule.field:
             return _Why(f"{rule.inside} is read-only in every box")
         pair = next((pair for pair in self._policy.readable if pair[1] == rule.inside), None)
         if pair is None:
-            return _Why(f"{path} is shown read-only{_by(rule)}", _showing("writable", path, self._host(path) or "file"))
-        shown = pair[0] if pair[0] == pair[1] else list(pair)
-        return _Why(f"{path} is shown read-only{_by(rule)}", field_text("writable", [shown]))
+            return self._shown_by(f"{path} is shown read-only{_by(rule)}", "writable", path, self._host(path) or "file")
+        return self._shown_by(f"{path} is shown read-only{_by(rule)}", "writable", pair[0], "directory", pair[1])
+
+    def _shown_by(self, reason: str, field: str, host: str, kind: Kind | None, inside: str = "") -> _Why:
+        """With the field that would show it, where that makes sense. Devices are the box's own, a socket or FIFO cannot be shown,
+        and what /sys tells of the machine programs do without."""
+        if kind not in ("file", "directory") or any(contains(place, host) for place in ("/dev", "/sys")):
+            return _Why(reason)
+        if self._is_secret(host) or (field == "writable" and any(_meet(place, host) for place in _NEVER_WRITTEN)):
+            return _Why(reason + _NOT_SENSIBLE)
+        return _Why(reason, field_text(field, [[host, inside] if inside and inside != host else host]))
+
+    def _is_secret(self, path: str) -> bool:
+        """Whether it is one, lies in one, or holds one."""
+        return any(contains(one, path) or (contains(path, one) and self._host(one) is not None) for one in self._secrets)
 
     def _on_host(self, path: str) -> str:
         """What a path of the guest's is on the host."""
@@ -134,10 +148,8 @@ def _by(rule: Rule) -> str:
     return f" ({rule.field})" if rule.field else ""
 
 
-def _showing(field: str, path: str, kind: Kind) -> str | None:
-    """Devices are the box's own, a socket or FIFO cannot be shown, and what /sys tells of the machine programs do without."""
-    shown = kind in ("file", "directory") and not any(contains(place, path) for place in ("/dev", "/sys"))
-    return field_text(field, [path]) if shown else None
+def _meet(one: str, other: str) -> bool:
+    return contains(one, other) or contains(other, one)
 
 
 def _writes(noted: Noted) -> bool:

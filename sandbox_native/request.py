@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from sandbox_native.environment import HIDDEN, WORKSPACE, Environment, candidates
 from sandbox_native.errors import STAGES, PolicyError, setup_error
-from sandbox_native.limits import CORE_BYTES, Limits
+from sandbox_native.limits import CORE_BYTES, UNLIMITED_STACK_BYTES, Limits
 from sandbox_native.protection import Guard
 
 # execve refuses more than 6 MiB of strings whatever the stack limit is (fs/exec.c, bprm_set_stack_limits): refused
@@ -30,6 +30,7 @@ _GUARD: Final = struct.Struct("=QQII")  # struct sn_guard
 _GUARD_FLAGS: Final = {"read_only": 1, "mask": 2}  # enum sn_guard_flag
 _ALIGN: Final = 8
 _SIGNALS: Final = 1024  # waiting signals and POSIX timers
+_INFINITY: Final = (1 << 64) - 1  # RLIM_INFINITY
 _QUEUE_BYTES: Final = 256 << 10  # three POSIX message queues of the default size
 
 
@@ -270,7 +271,8 @@ def rlimits(limits: Limits, count_processes: bool) -> tuple[Rlimit, ...]:
     if limits.address_space_bytes is not None:
         chosen.append(Rlimit("as", limits.address_space_bytes))
     if limits.stack_bytes is not None:
-        chosen.append(Rlimit("stack", limits.stack_bytes))
+        unlimited = limits.stack_bytes >= UNLIMITED_STACK_BYTES
+        chosen.append(Rlimit("stack", _INFINITY if unlimited else limits.stack_bytes))
     if count_processes:
         chosen.append(Rlimit("nproc", limits.processes + 1))
     return tuple(chosen)

@@ -13,20 +13,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from sandbox_native import arguments, paths
+from sandbox_native import arguments, paths, pipe_end
 from sandbox_native import files as collecting
 from sandbox_native import workspace as workspaces
-from sandbox_native.aio import AsyncProcess, Starter, claimed, start
+from sandbox_native.aio import AsyncProcess
+from sandbox_native.aio_start import Starter, begun, claimed, start, whole
 from sandbox_native.backends.base import Job, Stats, Upkeep
 from sandbox_native.backends.select import open_backend
-from sandbox_native.batch import Outcome, outcomes
+from sandbox_native.batch import Outcome, alone, outcomes
 from sandbox_native.budget import Budget, Claim
 from sandbox_native.environment import Environment
-from sandbox_native.errors import ExecError, PolicyError, SandboxError
+from sandbox_native.errors import ExecError, PolicyError
 from sandbox_native.executables import ExecutableResolver
 from sandbox_native.limits import Limits
 from sandbox_native.options import Job as JobSpec
 from sandbox_native.options import Path, RunOptions
+from sandbox_native.pipe_end import PipeEnd
 from sandbox_native.policy import Policy
 from sandbox_native.process import Process
 from sandbox_native.request import Argument, Body, Encoder, words_of
@@ -102,6 +104,7 @@ class Sandbox:
 
         - `argv`: the program, by path or sought in the box's PATH (see `ExecutableResolver`), and its arguments.
         - `stdin`: None (empty), bytes, a path, or a descriptor or file that is open for reading; the host relays it.
+        - `stdout`: None (captured). Here and for stdin a `PipeEnd` is the guest's own end of a pipe that the caller made.
         - `env`: added to the clean environment that every guest gets; PATH, HOME, USER, LOGNAME, LANG and TMPDIR are ours.
         - `secrets`: the same for values that nothing of ours shows or keeps: no message, repr, result or cache.
         - `cwd`: in the box; default /workspace.
@@ -111,7 +114,7 @@ class Sandbox:
         - `collect`: names and patterns of files in the workspace that come back in `Result.files`: `*`, `?` and `[...]` within a
           directory, `**` for any number of directories.
         - `commit`: with `Writes.COMMIT`, whether what is allowed is committed when the run is over, however it ended; False
-          keeps the changes apart, and `Result.changes` decides.
+          keeps the changes apart, and `Result.changes` decides. PolicyError where the policy has other writes.
         - `limits`: of this run (default: the Sandbox's). `merge_stderr`: all output is in `Result.stdout`, as it was written.
 
         Whatever the guest does is in the Result. `PolicyError`: an argument makes no sense. `ExecError`: the program is
@@ -170,21 +173,13 @@ class Sandbox:
         `run`."""
         options.setdefault("stdin", b"")
         job = self._job(argv, **options)
-        try:
-            return await self._whole(job)
-        except ExecError as error:
-            if not job.renewed_after(error):
-                raise
-            return await self._whole(job)
-
-    async def _whole(self, job: Job) -> Result:
-        async with await self._begin(job) as process:
-            return await process.wait()
+        return await whole(job, lambda: self._begin(job))
 
     async def spawn_async(self, argv: Sequence[Argument], **options: Unpack[RunOptions]) -> AsyncProcess:
         """As `spawn`, in an event loop: `async with` the Process, `async for chunk in process.stdout`. With stdin=None,
         `process.stdin` is there to write to. The Process belongs to the loop that made it. Errors as of `run`."""
-        return await self._begin(self._job(argv, **options))
+        job = self._job(argv, **options)
+        return await begun(job, lambda: self._begin(job))
 
     async def _begin(self, job: Job) -> AsyncProcess:
         claim = None
@@ -218,13 +213,7 @@ class Sandbox:
         One thread serves all of them. KeyboardInterrupt ends what runs and comes through after what is done was given.
         """
         places = arguments.places(concurrency)
-        return outcomes(lambda: self._supervisor(places), map(self._task_or_error, jobs), places, ordered, stop_on)
-
-    def _task_or_error(self, spec: object) -> Task | SandboxError:
-        try:
-            return self._task(spec)
-        except SandboxError as error:
-            return error
+        return outcomes(lambda: self._supervisor(places), self._task, jobs, places, ordered, stop_on, alone)
 
     def run_many(self, jobs: Iterable[object], *, concurrency: int | None = None) -> list[Outcome]:
         """As `map`, to the end: the outcomes in the order of the jobs."""
@@ -244,6 +233,7 @@ class Sandbox:
         argv: Sequence[Argument],
         *,
         stdin: Input = None,
+        stdout: PipeEnd | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
@@ -253,7 +243,9 @@ class Sandbox:
         collect: Iterable[str] = (),
         merge_stderr: bool = False,
         commit: bool = True,
+        **unknown: object,
     ) -> Job:
+        arguments.refuse_unknown(unknown)
         if self._closed:
             raise PolicyError("this Sandbox is closed", remedy="make a new one")
         if workspace is not None and files:
@@ -274,9 +266,10 @@ class Sandbox:
             given_stdin=stdin,
             limits=arguments.checked("limits", limits, Limits, self._limits),
             stdin=NOTHING,
+            stdout=-1 if stdout is None else pipe_end.check("stdout", stdout),
             merge_stderr=bool(merge_stderr),
             workspace=shown,
-            commit=bool(commit),
+            commit=arguments.commit(commit, self._policy),
             collect=collecting.parse(wanted) if wanted else None,
             cwd=where or "",
             files=placed,

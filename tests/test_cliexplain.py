@@ -43,23 +43,26 @@ def test_a_refused_socket_is_named_with_the_group_that_permits_it(tmp_path: Path
 
 
 @pytest.mark.kernel
-def test_paths_and_calls_that_no_field_permits() -> None:
-    done = explain("--", "sh", "-c", "cat /etc/shadow; unshare -U true; echo out")
-    assert "/etc/shadow exists on the host, not in the view" in done.stdout
-    assert "CLONE_NEWUSER" in done.stdout.splitlines()[2]  # what can be permitted comes first
-    assert toml_of(done.stdout) == {"readable": ["/etc/shadow"]}
+def test_paths_and_calls_that_no_field_permits(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("x")
+    done = explain("--", "sh", "-c", f"cat /etc/shadow {tmp_path}/data; unshare -U true; echo out")
+    assert f"{tmp_path}/data exists on the host, not in the view" in done.stdout.splitlines()[1]  # what can be permitted first
+    assert "CLONE_NEWUSER" in done.stdout and "(/etc is the box's own); nothing sensible allows it\n" in done.stdout
+    assert toml_of(done.stdout) == {"readable": [f"{tmp_path}/data"]}
     assert "out\n" in done.stderr and "out\n" not in done.stdout
     only = explain("--", "sh", "-c", "unshare -U true")
     assert only.stdout.endswith("# No field of a policy permits any of it.\n")
 
 
 @pytest.mark.kernel
-def test_one_object_has_the_result_and_the_change() -> None:
-    done = explain("--json", "--", "sh", "-c", "cat /etc/shadow; exit 3")
+def test_one_object_has_the_result_and_the_change(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_text("x")
+    done = explain("--json", "--", "sh", "-c", f"cat {data}; exit 3")
     told = json.loads(done.stdout)
     assert (done.returncode, done.stderr, told["version"]) == (3, "", 1)
-    assert told["change"] == {"readable": ["/etc/shadow"]} and tomllib.loads(told["toml"]) == told["change"]
-    assert [one["name"] for one in told["result"]["denials"]] == ["/etc/shadow"]
+    assert told["change"] == {"readable": [str(data)]} and tomllib.loads(told["toml"]) == told["change"]
+    assert [one["name"] for one in told["result"]["denials"]] == [str(data)]
     assert told["result"]["exit_code"] == 3
 
 

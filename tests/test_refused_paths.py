@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from sandbox_native import Deletion, Policy
+from sandbox_native.home import OF_THE_HOST
 from sandbox_native.refused_calls import Noted
 from sandbox_native.refused_paths import Kind, PathRules
 from sandbox_native.rules import Access
@@ -15,6 +16,14 @@ from sandbox_native.shown import Shown
 
 HOST: Mapping[str, Kind] = {
     "/etc/shadow": "file",
+    "/etc/own.conf": "file",
+    "/data": "directory",
+    "/data/.bashrc": "file",
+    "/home/you": "directory",
+    "/home/you/.ssh": "directory",
+    "/home/you/.ssh/id": "file",
+    "/boot/grub": "directory",
+    "/var": "directory",
     "/root": "directory",
     "/root/.bashrc": "file",
     "/tmp/in.json": "file",
@@ -30,7 +39,7 @@ HOST: Mapping[str, Kind] = {
     "/home/me/.ssh": "directory",
 }
 POLICY = Policy.strict(
-    readable=["/srv/data", ("/srv/ro", "/mnt/ro")],
+    readable=["/srv/data", ("/srv/ro", "/mnt/ro"), ("/usr/lib/own", "/mnt/lib")],
     writable=["/srv/out"],
     protected=["/srv/out/lock"],
     hidden=["/srv/data/secret"],
@@ -40,6 +49,7 @@ SHOWN = (
     Shown(kind="guard", inside="/srv/out/.git/hooks", access=Access.PROTECTED),
     Shown(kind="mask", inside="/home/me/.ssh", field="Policy.read"),
 )
+SECRETS = (*OF_THE_HOST, "/home/you/.ssh", "/home/none/.ssh")
 O_RDONLY, O_WRONLY, O_CREAT = 0, 1, 0o100
 
 
@@ -49,20 +59,29 @@ def noted(error: int, path: str, name: str = "openat", flags: int = O_RDONLY, ot
 
 
 def judged(call: Noted, policy: Policy = POLICY) -> tuple[str, str | None] | None:
-    denial = PathRules(policy, SHOWN, HOST.get).denial_of(call)
+    denial = PathRules(policy, SHOWN, HOST.get, SECRETS).denial_of(call)
     return None if denial is None else (denial.reason, denial.allow)
 
 
+SENSIBLE = "nothing sensible allows it"
 NOT_IN_VIEW = "exists on the host, not in the view"
 WRITES = O_WRONLY | O_CREAT
 CASES = [
     (noted(errno.EBUSY, "/srv/out/.git", "rename", other="/srv/out/x"), "/srv/out/.git or /srv/out/x stays where", None),
-    (noted(errno.ENOENT, "/etc/shadow"), f"/etc/shadow {NOT_IN_VIEW}", 'readable=["/etc/shadow"]'),
-    (noted(errno.ENOENT, "/root/.bashrc"), f"/root/.bashrc {NOT_IN_VIEW}", 'readable=["/root/.bashrc"]'),
+    (noted(errno.ENOENT, "/etc/own.conf"), f"/etc/own.conf {NOT_IN_VIEW}", 'readable=["/etc/own.conf"]'),
+    (noted(errno.ENOENT, "/data/.bashrc"), f"/data/.bashrc {NOT_IN_VIEW}", 'readable=["/data/.bashrc"]'),
     (noted(errno.ENOENT, "/tmp/in.json", "statx"), "(/tmp is the box's own)", 'readable=["/tmp/in.json"]'),
-    (noted(errno.ENOENT, "/root/.bashrc", flags=O_WRONLY), f"/root/.bashrc {NOT_IN_VIEW}", 'writable=["/root/.bashrc"]'),
-    (noted(errno.ENOENT, "/root/new", flags=WRITES), f"/root {NOT_IN_VIEW}", 'writable=["/root"]'),
-    (noted(errno.ENOENT, "/root/new", "mkdir"), f"/root {NOT_IN_VIEW}", 'writable=["/root"]'),
+    (noted(errno.ENOENT, "/data/.bashrc", flags=O_WRONLY), f"/data/.bashrc {NOT_IN_VIEW}", 'writable=["/data/.bashrc"]'),
+    (noted(errno.ENOENT, "/data/new", flags=WRITES), f"/data {NOT_IN_VIEW}", 'writable=["/data"]'),
+    (noted(errno.ENOENT, "/data/new", "mkdir"), f"/data {NOT_IN_VIEW}", 'writable=["/data"]'),
+    (noted(errno.ENOENT, "/etc/shadow"), f"/etc/shadow {NOT_IN_VIEW} (/etc is the box's own); {SENSIBLE}", None),
+    (noted(errno.ENOENT, "/root/.bashrc"), f"/root/.bashrc {NOT_IN_VIEW}; {SENSIBLE}", None),
+    (noted(errno.ENOENT, "/root/new", "mkdir"), f"/root {NOT_IN_VIEW}; {SENSIBLE}", None),
+    (noted(errno.ENOENT, "/home/you"), f"/home/you {NOT_IN_VIEW}; {SENSIBLE}", None),
+    (noted(errno.ENOENT, "/home/you/.ssh/id"), f"/home/you/.ssh/id {NOT_IN_VIEW}; {SENSIBLE}", None),
+    (noted(errno.ENOENT, "/boot/grub", "mkdir"), f"/boot/grub {NOT_IN_VIEW}; {SENSIBLE}", None),
+    (noted(errno.ENOENT, "/var", "mkdir"), f"/var {NOT_IN_VIEW}; {SENSIBLE}", None),
+    (noted(errno.EROFS, "/mnt/lib/x", "mkdir"), f"shown read-only (Policy.readable[2]); {SENSIBLE}", None),
     (noted(errno.ENOENT, "/run/docker.sock", "connect"), f"/run/docker.sock {NOT_IN_VIEW}", None),
     (noted(errno.ENOENT, "/sys/devices/system/cpu/online"), f"/sys/devices/system/cpu/online {NOT_IN_VIEW}", None),
     (noted(errno.ENOENT, "/dev/kvm"), f"/dev/kvm {NOT_IN_VIEW}", None),
