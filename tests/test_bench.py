@@ -14,11 +14,13 @@ from sandbox_native.bench import __main__ as bench
 from sandbox_native.bench.contenders import FRESH, PARKED
 from sandbox_native.bench.crowds import BATCH, STARTS, TICKS
 from sandbox_native.bench.hosts import BIG, SCENARIO
+from sandbox_native.bench.judging import CPP, HUMANEVAL
 from sandbox_native.bench.launch import BURST
 from sandbox_native.bench.measure import row
 from sandbox_native.bench.report import document
 from sandbox_native.bench.scenarios import Effort
 from sandbox_native.bench.threads import COUNTS, scenario
+from sandbox_native.bench.warming import scenario as warm
 
 WHERE = {"kernel": "6", "machine": "x86_64", "cpus": 2, "python": "3", "root": True, "load": 0.5}
 LEAST = Effort(
@@ -33,6 +35,7 @@ LEAST = Effort(
     drain_bytes=32 << 20,
     drain_repeats=1,
     trees=1,
+    judge_rounds=1,
 )
 
 
@@ -59,6 +62,7 @@ def test_a_tiny_pass_measures_every_scenario(monkeypatch: pytest.MonkeyPatch, tm
     assert {SCENARIO, "drain past the bound", "deadline to an empty tree", TICKS, STARTS} <= scenarios
     assert {"what options cost, /bin/true", "what a commit costs, 1 file", "what a commit costs, 100 files"} <= scenarios
     assert any(one.startswith(BATCH) for one in scenarios)
+    assert {CPP, HUMANEVAL, warm("pass"), warm("numpy")} <= scenarios
     assert [one for one in told["rows"] if one["median"] <= 0 and one["scenario"] != TICKS] == []
     contenders = {one["contender"] for one in told["rows"]}
     assert {PARKED, FRESH, f"{PARKED}, {BIG}", "with explain", "minimal_for(/bin/true)", "commit"} <= contenders

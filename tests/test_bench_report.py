@@ -25,7 +25,7 @@ def test_a_goal_is_reached_missed_or_not_measured() -> None:
 
 def test_the_goals_are_those_that_the_project_set_itself() -> None:
     bounds = sorted({goal.bound for goal in goals([])})
-    assert bounds == [0.65, 0.8, 1.05, 1.1, 1.25, 1.5, 1.6, 2.2, 3.0, 4.0]
+    assert bounds == [0.5, 0.65, 0.8, 1.05, 1.1, 1.25, 1.35, 1.5, 1.6, 2.2, 3.0, 4.0, 25]
 
 
 def test_a_row_tells_its_goals() -> None:

@@ -100,8 +100,8 @@ def test_a_live_hosts_groups_are_not_touched(inside: bool) -> None:
             assert os.waitpid(resident, os.WNOHANG) == (0, 0)
             os.kill(resident, signal.SIGKILL)
             os.waitpid(resident, 0)
-        assert slot.remove(5)
-        assert group.remove(5)
+        assert slot.remove(60)
+        assert group.remove(60)
 
     def enter_and_wait(paths: tuple[str, ...], writing: int) -> None:
         for path in paths:
@@ -124,7 +124,7 @@ hierarchy = cgroup.Hierarchy(version=int(sys.argv[1]), directories=dict(zip(*[it
 group = cgroup.make_group(hierarchy)
 print(*group.paths(), flush=True)
 sys.stdin.read()
-assert group.remove(5)
+assert group.remove(60)
 """
 
     def work() -> None:
@@ -224,8 +224,8 @@ def test_hosts_can_be_made_and_removed_while_others_sweep() -> None:
                 slot = group.new_slot()
                 cgroup.sweep(hierarchy)
                 slot.prepare(64 << 20, 8, None)
-                assert slot.remove(5)
-                assert group.remove(5)
+                assert slot.remove(60)
+                assert group.remove(60)
 
         together(4, one)
 

@@ -95,22 +95,21 @@ def test_memory_that_processes_share_is_counted_once(hosted: Hosted) -> None:
     hosted(work)
 
 
-def test_cpu_time_of_the_tree_is_limited(hosted: Hosted, factor: float) -> None:
+def test_cpu_time_of_the_tree_is_limited(hosted: Hosted) -> None:
     def work(box: Sandbox) -> None:
         for words in ("spin 0", "spinners 3 , pause", "daemon 1 , spin 0", "fork 3 , spinners 1 , stop"):
-            result = box.run(verbs(words), limits=Limits(cpu_seconds=0.2, wall_seconds=20))
-            assert (result.status, result.exit_code) == (Status.CPU_LIMIT, None), words
-            assert 0.15 < result.usage.cpu_seconds < 0.25 + 0.05 * factor, words
+            spent = boxes.spent_at_the_limit(box, verbs(words), 0.3)
+            assert 0.21 < min(spent) < 0.6, (words, spent)  # each process for itself: up to 1.2
         assert box.run(verbs("spin 30"), limits=Limits(cpu_seconds=0.01)).status is Status.CPU_LIMIT
-        assert box.run(verbs("sleep 100"), limits=Limits(cpu_seconds=0.05)).ok
+        assert box.run(verbs("sleep 200"), limits=Limits(cpu_seconds=0.1)).ok
 
     hosted(work)
 
 
 def test_wall_time_is_limited_and_the_tree_is_gone(hosted: Hosted) -> None:
     def work(box: Sandbox) -> None:
-        result = box.run(verbs("daemon 30000 , fork 20 , ignore , pause"), limits=Limits(wall_seconds=0.2))
-        assert result.status is Status.WALL_LIMIT and result.killed_processes == 22
+        result = box.run(verbs("daemon 300000 , fork 20 , ignore , pause"), limits=Limits(wall_seconds=0.5))
+        assert boxes.init_kept_the_limit(result) and result.killed_processes == 22
         assert boxes.tree_is_gone(boxes.SHOWN)
 
     hosted(work)
@@ -155,8 +154,7 @@ def test_peak_memory_is_known_without_a_group(hosted: Hosted) -> None:
 
         assert peak(box.run(verbs("exit 0"))) < 2
         assert 30 <= peak(box.run(verbs("eat 30"))) < 32
-        two = f"{boxes.SHOWN}/verbs eat 30 , sleep 300 & {boxes.SHOWN}/verbs eat 20 , sleep 300 & wait"
-        assert 50 <= peak(box.run(["/bin/sh", "-c", two])) < 56
+        assert 50 <= peak(boxes.eaten_together(box, "eat 30", "eat 20")) < 56
 
     hosted(work)
 

@@ -57,7 +57,7 @@ def test_every_namespace_is_another_than_the_hosts(box: Sandbox) -> None:
 
 def test_two_runs_share_no_namespace_but_an_unused_network(box: Sandbox) -> None:
     with box.spawn(verbs("pause")) as one, box.spawn(verbs("pause")) as two:
-        boxes.until(lambda: len(outside(verbs("pause"))) == 2, 5, "two guests")
+        boxes.until(lambda: len(outside(verbs("pause"))) == 2, boxes.PATIENCE, "two guests")
         first, second = ({name: os.readlink(f"/proc/{pid}/ns/{name}") for name in NAMESPACES} for pid in outside(verbs("pause")))
         assert not {name for name in NAMESPACES if first[name] == second[name]}
         for process in (one, two):
@@ -73,7 +73,7 @@ def outside(argv: list[str]) -> list[int]:
 def test_the_guest_is_nobody_on_the_host(box: Sandbox) -> None:
     """As root: an id that owns nothing here. As a plain user: the caller."""
     with box.spawn(verbs("pause")) as process:
-        boxes.until(lambda: bool(outside(verbs("pause"))), 5, "the guest")
+        boxes.until(lambda: bool(outside(verbs("pause"))), boxes.PATIENCE, "the guest")
         (pid,) = outside(verbs("pause"))
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
         uids, gids = {*map(int, status["Uid"].split())}, {*map(int, status["Gid"].split())}

@@ -14,7 +14,7 @@ import pytest
 import sandbox_native
 
 PUBLIC = {
-    *("run", "Sandbox", "Process", "AsyncProcess", "SandboxExecutor", "Budget", "Job", "Stats", "Policy", "Limits"),
+    *("run", "Sandbox", "Process", "AsyncProcess", "SandboxExecutor", "Budget", "Job", "PipeEnd", "Stats", "Policy", "Limits"),
     *("Overflow", "Rung", "Result", "Status", "Usage", "Enforcement"),
     *("ReadPolicy", "Deletion", "Writes", "Denial", "Changes", "Change", "recover", "CommandGuard", "ExecutableResolver"),
     *("Layer", "SandboxError", "PolicyError", "UnsupportedError", "SetupError", "ExecError", "__version__"),
@@ -56,7 +56,7 @@ def test_little_is_required_at_run_time() -> None:
 
 def test_the_extras_are_those_stated() -> None:
     extras = importlib.metadata.metadata("sandbox-native").get_all("Provides-Extra")
-    assert sorted(extras or []) == ["bench", "cli", "test"]
+    assert sorted(extras or []) == ["bench", "cli", "judge", "test"]
 
 
 def test_the_command_is_the_module_s_main() -> None:

@@ -28,12 +28,6 @@ def peak(result: Result) -> float:
     return result.usage.peak_memory_bytes / MIB
 
 
-def together(box: Sandbox, *guests: str) -> Result:
-    """At once, each in a process of its own."""
-    command = " & ".join(f"{boxes.SHOWN}/verbs {words}" for words in guests)
-    return box.run(["/bin/sh", "-c", f"{command} & wait"])
-
-
 @pytest.mark.kernel
 def test_a_tiny_program_shows_what_it_uses_itself(box: Sandbox) -> None:
     result = box.run(verbs("exit 0"))
@@ -53,13 +47,13 @@ def test_what_was_freed_before_the_end_counts(box: Sandbox) -> None:
 
 
 def test_several_processes_are_summed(box: Sandbox) -> None:
-    result = together(box, "eat 40 , sleep 400", "eat 30 , sleep 400", "eat 20 , sleep 400")
+    result = boxes.eaten_together(box, "eat 40", "eat 30", "eat 20")
     assert 90 <= peak(result) < 96
     assert result.usage.peak_memory_source == TREE and result.usage.peak_processes >= 4
 
 
 def test_memory_that_a_fork_shares_is_counted_once(box: Sandbox) -> None:
-    assert 40 <= peak(box.run(verbs("eat 40 , fork 6 , sleep 200"))) < 44
+    assert 40 <= peak(boxes.eaten_together(box, "eat 40 , fork 6")) < 44
 
 
 def test_one_large_process_after_small_ones_is_the_peak(box: Sandbox) -> None:
@@ -69,7 +63,7 @@ def test_one_large_process_after_small_ones_is_the_peak(box: Sandbox) -> None:
 
 
 def test_shared_memory_counts(box: Sandbox) -> None:
-    assert 30 <= peak(box.run(verbs("shm 30 , fork 2 , sleep 100"))) < 34
+    assert 30 <= peak(boxes.eaten_together(box, "shm 30 , fork 2")) < 34
 
 
 def test_address_space_does_not_count(box: Sandbox) -> None:

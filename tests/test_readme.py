@@ -1,7 +1,8 @@
 """What README.md shows works: every Python example is run in an interpreter of its own, every line of "Command line" in a shell.
 
-An example is run as it stands, after `import sandbox_native as sn`, where README's `policy.toml` is a file. Where it names
-`project`, that is the directory which README describes. A line `EXPRESSION  # -> VALUE` is a promise: the two must be equal.
+An example is run as it stands, after `import sandbox_native as sn`, where README's `policy.toml` and `jobs.jsonl` are files.
+Where it names `project`, that is the directory which README describes; `cases` and `handed-in` are what the judge's chapter says.
+A line `EXPRESSION  # -> VALUE` is a promise: the two must be equal.
 """
 
 from __future__ import annotations
@@ -36,9 +37,21 @@ PRINTED = {
     "--json": '"stdout": {"text": "hi\\n"}',
     "--receipt": "receipt  rung ",
     "policy.toml": "answer.py\n",
+    "batch": "2 run (2 ok)",
+    "judge cases": "2 judged (1 AC, 1 WA)",
+    "judge languages": "bash",
     "explain": 'syscalls = ["sync"]\n',
     "policy show": "\n# system calls\n",
     "doctor": "the default policy can run here",
+}
+# What the judge's chapter speaks of.
+JUDGED = {
+    "cases/1.in": "1 2\n",
+    "cases/1.ans": "3\n",
+    "cases/2.in": "5 6\n",
+    "cases/2.ans": "11\n",
+    "handed-in/alice.py": "print(sum(map(int, input().split())))\n",
+    "handed-in/bob.sh": "echo 3\n",
 }
 Needs = Callable[[str], None]
 PROMISE = re.compile(r"^( *)(\S.*?) +# -> (.+)$")
@@ -64,7 +77,7 @@ def promises(block: str) -> int:
 
 
 def ended(command: list[str], cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": PATHS, **more}
+    environment = {**os.environ, "PYTHONPATH": PATHS, "XDG_CACHE_HOME": str(cwd / "cache"), **more}
     return subprocess.run(
         command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120
     )
@@ -75,7 +88,11 @@ def here(tmp_path: Path) -> Path:
     """Where examples are run."""
     tmp_path.chmod(0o755)
     (tmp_path / "policy.toml").write_text(blocks("toml")[0], encoding="utf-8")
+    (tmp_path / "jobs.jsonl").write_text(blocks("jsonl")[0], encoding="utf-8")
     (tmp_path / "answer.py").write_text("print(42)\n", encoding="utf-8")
+    for name, text in JUDGED.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
 
 

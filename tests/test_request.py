@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sandbox_native import ExecError, Limits, PolicyError
 from sandbox_native.environment import BASE, Environment, candidates
+from sandbox_native.limits import UNLIMITED_STACK_BYTES
 from sandbox_native.request import Body, Encoder, rlimits
 
 FILE = struct.Struct("=QII")
@@ -170,6 +171,8 @@ def test_rlimits_follow_the_limits() -> None:
         "stack": 1 << 20,
         "nproc": 6,
     }
+    unlimited = Limits(stack_bytes=UNLIMITED_STACK_BYTES)
+    assert {limit.name: limit.value for limit in rlimits(unlimited, False)}["stack"] == (1 << 64) - 1
 
 
 # ---- the program that the host finds ----

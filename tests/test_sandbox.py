@@ -6,11 +6,11 @@ import errno
 import os
 import pickle
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from boxes import init_kept_the_limit
 from running import PYTHON, nap, sh, sleepers
 
 from sandbox_native import (
@@ -77,20 +77,17 @@ def test_a_guest_that_never_reads_its_stdin_is_no_error(sandbox: Sandbox) -> Non
     assert sandbox.run(sh("exit 7"), stdin=b"x" * (8 << 20)).exit_code == 7
 
 
-def test_wall_limit_keeps_what_was_written(sandbox: Sandbox, factor: float) -> None:
-    before = time.monotonic()
-    result = sandbox.run(sh(f"echo part; sleep {nap(301)} & sleep {nap(301)}"), limits=Limits(wall_seconds=0.3))
-    assert time.monotonic() - before < 0.3 + 0.5 * factor
-    assert (result.status, result.exit_code, result.signal) == (Status.WALL_LIMIT, None, None)
+def test_wall_limit_keeps_what_was_written(sandbox: Sandbox) -> None:
+    result = sandbox.run(sh(f"echo part; sleep {nap(301)} & sleep {nap(301)}"), limits=Limits(wall_seconds=0.5))
+    assert init_kept_the_limit(result) and (result.exit_code, result.signal) == (None, None)
     assert result.stdout == b"part\n"
     assert result.killed_processes >= 2
     assert not sleepers(301)
 
 
-def test_a_grandchild_that_holds_stdout_does_not_delay_the_result(sandbox: Sandbox, factor: float) -> None:
-    before = time.monotonic()
-    assert sandbox.run(sh("echo hi; (sleep 60 &); exit 0")).stdout == b"hi\n"
-    assert time.monotonic() - before < 1 * factor
+def test_a_grandchild_that_holds_stdout_does_not_delay_the_result(sandbox: Sandbox) -> None:
+    result = sandbox.run(sh("echo hi; (sleep 60 &); exit 0"), limits=Limits(wall_seconds=300))
+    assert (result.stdout, result.killed_processes) == (b"hi\n", 1), "the grandchild was there to the end"
 
 
 def test_cpu_limit_holds_for_the_whole_tree(sandbox: Sandbox) -> None:

@@ -90,7 +90,7 @@ def test_a_launcher_killed_during_a_run_is_a_setup_error(sandbox: Sandbox) -> No
         assert process.stdout.readline() == b"started\n"
         kill_all(launchers())
         with pytest.raises(SetupError):
-            process.wait(30)
+            process.wait(60)
     assert not sleepers(302)
     assert sandbox.run(["/bin/true"]).ok
 
@@ -102,24 +102,26 @@ def test_what_a_run_cost_is_told_also_when_the_kernel_ended_init_for_memory(
     """On cgroup v1 init is in the guest's group, and a guest whose memory is all in files is the smaller of the two."""
     with sandbox.spawn(sh("echo up; while :; do :; done")) as process:
         assert process.stdout.readline() == b"up\n"
-        time.sleep(0.2)
         box: Any = process._run.box
         version = 1 if box.slot.cpu_ns() else 2
+        while 0 < box.slot.cpu_ns() < 100_000_000:
+            pass
         monkeypatch.setattr(type(box.slot), "lost_to_oom", lambda slot: True)
         signal.pidfd_send_signal(box._raw.pidfd, signal.SIGKILL)
-        result = process.wait(30)
+        result = process.wait(60)
     assert result.status is Status.MEMORY_LIMIT
     assert version == 2 or result.usage.cpu_seconds > 0.05
 
 
-def test_ctrl_c_ends_the_box_and_is_raised(sandbox: Sandbox, factor: float) -> None:
+def test_ctrl_c_ends_the_box_and_is_raised(sandbox: Sandbox) -> None:
+    limits = Limits(wall_seconds=300)
     before = time.monotonic()
     timer = threading.Timer(0.3, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        sandbox.run(sh(f"sleep {nap(303)}"), limits=Limits(wall_seconds=60))
+        sandbox.run(sh(f"sleep {nap(303)}"), limits=limits)
     timer.join()
-    assert time.monotonic() - before < 0.3 + 1 * factor
+    assert time.monotonic() - before < limits.wall_seconds / 3
     assert not sleepers(303)
     assert sandbox.run(["/bin/true"]).ok
 
@@ -162,7 +164,7 @@ def test_close_ends_what_runs_elsewhere() -> None:
     while len(sleepers(304)) < 2:
         pass
     sandbox.close()
-    thread.join(10)
+    thread.join(60)
     assert ended == [Status.CANCELLED]
     assert process.wait().status is Status.CANCELLED
     assert not sleepers(304)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from boxes import MIB, Guests, become_plain, in_a_host, layer, public, until
+from boxes import MIB, PATIENCE, Guests, become_plain, in_a_host, layer, public, until
 from running import kill_all, launchers, sh
 from test_seccomp_kernel import ANSWERS, NUMBERS
 
@@ -243,23 +243,23 @@ def test_it_ends_with_its_run_whatever_ends_it(guest: Guests) -> None:
         with pytest.raises(SetupError):
             sandbox.run(["/nothing"])
         with sandbox.spawn(["/bin/sleep", "9"], stdin=b"") as process:
-            until(lambda: len(supervisors()) == 1, 5, "a supervisor")
+            until(lambda: len(supervisors()) == 1, PATIENCE, "a supervisor")
             process.kill()
             assert process.wait().status is Status.CANCELLED
-        until(lambda: supervisors() == [], 5, "no supervisor")
+        until(lambda: supervisors() == [], PATIENCE, "no supervisor")
 
 
 def test_it_ends_when_the_host_is_killed(guest: Guests, tmp_path: Path) -> None:
     def host() -> None:
         with Sandbox(policy(guest), LIMITS) as sandbox, sandbox.spawn(["/bin/sleep", "9"], stdin=b""):
-            until(lambda: supervisors() != [], 5, "a supervisor")
+            until(lambda: supervisors() != [], PATIENCE, "a supervisor")
             (tmp_path / "pid").write_text(str(supervisors()[0]))
             os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(AssertionError, match="wait status 9"):
         in_a_host(host)
     supervisor = (tmp_path / "pid").read_text()
-    until(lambda: not Path("/proc", supervisor).exists(), 5, "no supervisor")
+    until(lambda: not Path("/proc", supervisor).exists(), PATIENCE, "no supervisor")
 
 
 def test_many_runs_have_one_each(guest: Guests) -> None:

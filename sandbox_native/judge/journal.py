@@ -1,0 +1,110 @@
+"""What a judge has done so far, a judgement a line, so that it can go on from there. Host process; used by the judge's command.
+
+A line is `Judgement.to_dict()` behind `line` and `id`; resultlines.py keeps lines whole. What counts as the same work: the
+submission's name and files, the files of the package, the options and the language. A JE is no result: it is tried again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from sandbox_native.errors import PolicyError
+from sandbox_native.joblines import key_of
+from sandbox_native.judge.setup import Options
+from sandbox_native.judge.values import Problem, ProgramSource, SourceFile
+from sandbox_native.judge.verdicts import Verdict
+from sandbox_native.resultlines import ResultFile
+
+Told = Mapping[str, Any]
+"""A judgement as of `Judgement.to_dict`."""
+
+_ID: Final = ("submission", "source", "problem")
+_CHUNK: Final = 1 << 20
+
+
+class Journal:
+    """A context manager; one process at a time has the file. Errors as of ResultFile."""
+
+    def __init__(self, path: str, problem: Problem, options: Options) -> None:
+        self._kept: dict[bytes, Told] = {}
+        self._options = options
+        self._problem = problem_digest(problem, options)
+        self._lines = 0
+        self._file = ResultFile(path, field="--resume", on_finished=self._note)
+
+    def _note(self, line: dict[str, Any]) -> None:
+        self._lines += 1
+        told = {name: value for name, value in line.items() if name not in ("line", "id")}
+        if told.get("verdict") in list(Verdict):
+            self._kept[key_of(line["id"])] = told
+
+    def id_of(self, source: ProgramSource) -> dict[str, str]:
+        """What stands for the judging of a submission. OSError when a file of it cannot be read."""
+        return {
+            "submission": source.name,
+            "source": source_digest(source, self._options),
+            "problem": self._problem,
+        }
+
+    def earlier(self, id: Mapping[str, str]) -> Told | None:
+        """The judgement that is there already."""
+        return self._kept.get(key_of(id))
+
+    def write(self, id: Mapping[str, str], told: Told) -> None:
+        """The whole line, or `SandboxError`."""
+        self._lines += 1
+        failed = {"error": {"message": told["message"]}} if told["verdict"] == Verdict.JE else {}
+        self._file.write({"line": self._lines, "id": dict(id), **failed, **told})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+
+def source_digest(source: ProgramSource, options: Options) -> str:
+    """Of a program's files and its language. OSError when one cannot be read."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted(source.files, key=lambda file: file.name):
+        _add(digest, file.name.encode("utf-8", "surrogateescape"))
+        _add(digest, _content_digest(file))
+    try:
+        _add(digest, repr(options.languages.of(source)).encode())
+    except PolicyError:  # its judgement says so
+        _add(digest, b"")
+    return digest.hexdigest()
+
+
+def problem_digest(problem: Problem, options: Options) -> str:
+    """Of how a problem is judged: its value, the sizes and times of its files, and the options that change judgements."""
+    digest = hashlib.blake2b(digest_size=16)
+    _add(digest, repr((problem.name, problem.data, problem.limits, problem.checker, problem.grader, problem.include)).encode())
+    _add(digest, repr((options.cpu_seconds, options.rerun_near, options.run_all)).encode())
+    for path in sorted(_files(problem.root)) if problem.root is not None else ():
+        found = path.stat()
+        _add(digest, f"{path} {found.st_size} {found.st_mtime_ns}".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for directory, names, files in os.walk(root):
+        if Path(directory) == root and "submissions" in names:
+            names.remove("submissions")  # each has a digest of its own
+        yield from (place for name in files if (place := Path(directory, name)).is_file())
+
+
+def _content_digest(file: SourceFile) -> bytes:
+    if isinstance(file.content, bytes):
+        return hashlib.blake2b(file.content, digest_size=16).digest()
+    with open(file.content, "rb") as opened:
+        return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).digest()
+
+
+def _add(digest: hashlib.blake2b, part: bytes) -> None:
+    digest.update(len(part).to_bytes(8, "little") + part)

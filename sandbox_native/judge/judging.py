@@ -1,0 +1,223 @@
+"""From a submission and a problem to a Judgement. Host process.
+
+`judge` is the whole of it: compile, judge case after case as the groups say, grade. Called by users, by workers.py for many
+submissions, and by the command line. What a submission does is in the Judgement; a problem that cannot be judged is too, as JE.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from sandbox_native.errors import PolicyError, SandboxError, UnsupportedError
+from sandbox_native.judge.attempt import Terms
+from sandbox_native.judge.boxes import Boxes
+from sandbox_native.judge.casework import Judged
+from sandbox_native.judge.compiling import compile_submission
+from sandbox_native.judge.expectations import needs_all_cases, time_limit, unmet
+from sandbox_native.judge.grading import Grade, Grader
+from sandbox_native.judge.languages import Languages
+from sandbox_native.judge.outcomes import CaseResult, CompileResult, Judgement
+from sandbox_native.judge.problems import load_problem
+from sandbox_native.judge.setup import Options, Setup
+from sandbox_native.judge.values import Case, Problem, ProgramSource, SourceFile, Submission
+from sandbox_native.judge.verdicts import Verdict
+
+Watcher: TypeAlias = Callable[[CaseResult], object]
+"""Told of each case that is done, in the thread that asked."""
+
+
+_DEFAULT: Final = Options()
+
+
+def judge(
+    submission: ProgramSource | str | os.PathLike[str],
+    problem: Problem | str | os.PathLike[str],
+    options: Options = _DEFAULT,
+    *,
+    boxes: Boxes | None = None,
+    on_case: Watcher | None = None,
+) -> Judgement:
+    """Compiles a submission, runs it on the cases of a problem, and grades it.
+
+    - `submission`: a value, or the path of a source file or of a directory of them. `problem`: a value, or a path as of
+      `load_problem`.
+    - `boxes`: kept Sandboxes to run in; they save some 10 ms for each submission, and stay the caller's.
+    - `on_case`: called with the result of each case as it is there.
+
+    The options: `cpu_seconds` replaces the problem's limit of CPU time. `parallel`: cases at once; what a group does not want
+    judged any more may then have run in vain, and the judgement is the same. `rerun_near`: a result whose CPU time is that
+    close to the limit (a share of it) is measured again up to twice, and the least time counts. `run_all`: all cases, whatever
+    the groups say of stopping; None: where the expectations of the submission need it.
+
+    What goes wrong with the problem, its validator or on our side in a case is a JE with a `message`. Errors: `ProblemError`
+    for a bad package; `PolicyError` when nobody says a time limit; `UnsupportedError` when the machine lacks a compiler or a
+    layer.
+    """
+    problem = problem if isinstance(problem, Problem) else load_problem(problem)
+    source = submission if isinstance(submission, ProgramSource) else source_at(submission)
+    kept = boxes or Boxes()
+    try:
+        with Setup(problem, options, kept) as setup:
+            return Judging(setup, source, options).judgement(on_case)
+    finally:
+        if boxes is None:
+            kept.close()
+
+
+def source_at(path: str | os.PathLike[str]) -> Submission:
+    """A source file, or a directory of them, as a submission. PolicyError when it is not there or empty."""
+    place = Path(path)
+    found = sorted(entry for entry in place.rglob("*") if entry.is_file()) if place.is_dir() else [place]
+    if not found or not place.exists():
+        raise PolicyError("no source there", field="submission", value=path, remedy="name a file or a directory of files")
+    root = place if place.is_dir() else place.parent
+    return Submission(
+        name=place.name,
+        files=tuple(SourceFile(name=str(file.relative_to(root)), content=file.absolute()) for file in found),
+    )
+
+
+class Judging:
+    """One submission on its way."""
+
+    def __init__(self, setup: Setup, source: ProgramSource, options: Options) -> None:
+        self._setup, self._problem, self._source, self._options = setup, setup.problem, source, options
+        self._expected = source.expected if isinstance(source, Submission) else None
+        run_all = options.run_all if options.run_all is not None else needs_all_cases(self._expected)
+        self._grader = Grader(setup.problem, run_grader=setup.run_grader, run_all=run_all)
+
+    def judgement(self, on_case: Watcher | None) -> Judgement:
+        limits = self._problem.limits
+        stated = self._options.cpu_seconds
+        cpu_seconds = time_limit(limits, None) if stated is None else float(stated)
+        blank = Judgement(
+            submission=self._source.name,
+            problem=self._problem.name,
+            verdict=Verdict.JE,
+            max_score=self._grader.max_score(self._problem.data),
+            cpu_limit_seconds=cpu_seconds,
+        )
+        refusal = self._refusal()
+        if refusal:
+            return self._compared(replace(blank, verdict=Verdict.CE, message=refusal))
+        source = with_included(self._source, self._problem, self._options.languages)
+        compiled = compile_submission(
+            source, languages=self._options.languages, limits=limits, store=self._options.store, hidden=self._setup.hidden
+        )
+        blank = replace(blank, language=compiled.result.language, compilation=compiled.result)
+        if compiled.program is None:
+            return self._compared(replace(blank, verdict=Verdict.CE, message=_why(compiled.result)))
+        terms = Terms.of(compiled.program, limits, cpu_seconds, self._options.rerun_near)
+        try:
+            judged = self._setup.way(terms)
+        except UnsupportedError:
+            raise
+        except SandboxError as error:
+            return self._compared(replace(blank, message=str(error)))
+        grade = self._grader.grade(self._results(judged, on_case))
+        return self._compared(_graded(blank, grade))
+
+    def _refusal(self) -> str:
+        """Why the submission is not even compiled; empty when it is."""
+        try:
+            language = self._options.languages.of(self._source)
+        except PolicyError as error:
+            return str(error)
+        allowed = self._problem.languages
+        if allowed is not None and language.name not in {self._known(name) for name in allowed}:
+            return f"programs in {language.title} are not permitted: {', '.join(sorted(allowed))} are"
+        size = sum(_size(file) for file in self._source.files)
+        most = self._problem.limits.code_bytes
+        return f"the source has {size} bytes, and may have {most}" if size > most else ""
+
+    def _known(self, code: str) -> str:
+        try:
+            return self._options.languages.named(code).name
+        except PolicyError:
+            return code
+
+    def _results(self, judged: Judged, on_case: Watcher | None) -> Mapping[str, CaseResult]:
+        results: dict[str, CaseResult] = {}
+
+        def one(case: Case) -> CaseResult:
+            try:
+                return judged(case)
+            except UnsupportedError:
+                raise
+            except (SandboxError, OSError) as error:
+                return CaseResult(case=case.name, verdict=Verdict.JE, message=str(error))
+
+        def note(result: CaseResult) -> None:
+            results[result.case] = result
+            if on_case is not None:
+                on_case(result)
+
+        if self._options.parallel == 1:
+            for case in self._grader.cases(results):
+                note(one(case))
+        else:
+            self._at_once(one, note, results)
+        return results
+
+    def _at_once(self, one: Judged, note: Callable[[CaseResult], None], results: Mapping[str, CaseResult]) -> None:
+        waiting = iter(self._grader.cases(results))
+        under_way: set[Future[CaseResult]] = set()
+        pool = ThreadPoolExecutor(self._options.parallel, thread_name_prefix="sandbox-native-case")
+        try:
+            while True:
+                while len(under_way) < self._options.parallel and (case := next(waiting, None)) is not None:
+                    under_way.add(pool.submit(one, case))
+                if not under_way:
+                    return
+                done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in done:
+                    note(future.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _compared(self, judgement: Judgement) -> Judgement:
+        """With what the package expects of the submission."""
+        if self._expected is None:
+            return judgement
+        missing = unmet(self._expected, judgement, self._problem)
+        return replace(judgement, expected=not missing, unmet=missing)
+
+
+def with_included(source: ProgramSource, problem: Problem, languages: Languages) -> ProgramSource:
+    """The submission with the files that the problem adds to programs in its language."""
+    if not problem.include:
+        return source
+    language = languages.of(source)
+    names = {"default", language.name, *language.aliases}
+    added = tuple(file for code, files in problem.include.items() if code in names for file in files)
+    theirs = {file.name for file in added}
+    return replace(source, files=(*(file for file in source.files if file.name not in theirs), *added))
+
+
+def _size(file: SourceFile) -> int:
+    return len(file.content) if isinstance(file.content, bytes) else file.content.stat().st_size
+
+
+def _why(result: CompileResult) -> str:
+    line = result.output.strip().partition("\n")[0]
+    return f"{result.failure}: {line}" if line else str(result.failure)
+
+
+def _graded(blank: Judgement, grade: Grade) -> Judgement:
+    first = next((result for result in grade.cases if result.verdict is Verdict.JE), None)
+    message = grade.message or ("" if first is None else f"{first.case}: {first.message}")
+    return replace(
+        blank,
+        verdict=grade.verdict,
+        score=grade.score,
+        max_score=grade.max_score,
+        cases=grade.cases,
+        groups=grade.groups,
+        skipped=grade.skipped,
+        message=message,
+    )

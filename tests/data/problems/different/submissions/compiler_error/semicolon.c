@@ -1,0 +1,2 @@
+/* A semicolon is missing. */
+int main(void) { return 0 }

@@ -1,0 +1,2 @@
+# Waits for the other side to begin, which waits too.
+print(input())

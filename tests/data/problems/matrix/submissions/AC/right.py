@@ -1,0 +1,2 @@
+# Right.
+print(sum(map(int, input().split())))

@@ -1,0 +1,3 @@
+/* Includes itself. */
+#include "include_itself.c"
+#include "include_itself.c"

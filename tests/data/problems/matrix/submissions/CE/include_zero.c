@@ -1,0 +1,2 @@
+/* Includes what does not end. */
+#include "/dev/zero"

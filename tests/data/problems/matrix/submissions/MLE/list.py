@@ -1,0 +1,4 @@
+# A list.
+numbers = [1]
+while True:
+    numbers += numbers

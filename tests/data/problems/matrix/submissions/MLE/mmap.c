@@ -1,0 +1,13 @@
+/* Anonymous pages. */
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/mman.h>
+
+int main(void)
+{
+	for (;;) {
+		char *block = mmap(0, 1 << 24, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (block != MAP_FAILED)
+			memset(block, 1, 1 << 24);
+	}
+}

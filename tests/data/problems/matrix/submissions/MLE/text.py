@@ -1,0 +1,4 @@
+# A text.
+text = "x"
+while True:
+    text += text

@@ -1,0 +1,8 @@
+/* Writes for ever. */
+#include <stdio.h>
+
+int main(void)
+{
+	for (;;)
+		puts("42");
+}

@@ -1,0 +1,7 @@
+/* Aborts. */
+#include <stdlib.h>
+
+int main(void)
+{
+	abort();
+}

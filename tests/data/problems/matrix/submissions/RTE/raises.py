@@ -1,0 +1,2 @@
+# Raises.
+print(input().split()[2])

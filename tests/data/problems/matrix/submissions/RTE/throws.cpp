@@ -1,0 +1,7 @@
+// Throws.
+#include <stdexcept>
+
+int main()
+{
+	throw std::runtime_error("no");
+}

@@ -1,0 +1,2 @@
+// Throws.
+throw new Error("no");

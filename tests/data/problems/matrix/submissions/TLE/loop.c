@@ -1,0 +1,7 @@
+/* Does not end. */
+
+int main(void)
+{
+	for (volatile unsigned n = 0;; n++)
+		;
+}

@@ -1,0 +1,2 @@
+// Does not end.
+for (;;);

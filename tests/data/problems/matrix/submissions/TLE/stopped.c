@@ -1,0 +1,8 @@
+/* Stops itself. */
+#include <signal.h>
+
+int main(void)
+{
+	raise(SIGSTOP);
+	return 0;
+}

@@ -1,0 +1,5 @@
+# Waits for itself.
+import os
+
+r, w = os.pipe()
+os.read(r, 1)

@@ -1,0 +1,6 @@
+/* Writes nothing. */
+
+int main(void)
+{
+	return 0;
+}

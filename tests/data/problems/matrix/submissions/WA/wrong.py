@@ -1,0 +1,2 @@
+# Wrong.
+print(max(map(int, input().split())))

@@ -1,0 +1,3 @@
+word = input()
+assert word == "encode"
+print("ab")

@@ -1,0 +1,4 @@
+if input() == "encode":
+    print("abababab")
+else:
+    print(6)

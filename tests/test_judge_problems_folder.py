@@ -1,0 +1,70 @@
+"""A folder of files and a list of cases are problems too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sandbox_native.judge.problems import ProblemError, load_problem, problem_of_cases, read_folder
+from sandbox_native.judge.values import Case, Checker, CheckerKind, OnReject, ProblemLimits
+
+
+def fill(place: Path, names: list[str]) -> Path:
+    for name in names:
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return place
+
+
+def test_cases_of_a_folder_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = ["10", "2", "1", "big/1", "a", "b2", "b10"]
+    problem = read_folder(fill(tmp_path, [f"{name}.{ending}" for name in names for ending in ("in", "ans")]))
+    assert [case.name for case in problem.cases()] == ["1", "2", "10", "a", "b2", "b10", "big/1"]
+    assert problem.cases()[0].input == tmp_path / "1.in" and problem.format == "folder"
+
+
+def test_answers_may_end_in_out(tmp_path: Path) -> None:
+    problem = load_problem(fill(tmp_path, ["1.in", "1.out"]))
+    assert problem.cases()[0].answer == tmp_path / "1.out"
+
+
+@pytest.mark.parametrize(
+    ("names", "field"), [([], "cases"), (["readme.txt"], "cases"), (["1.in"], "answer"), (["1.out"], "input")]
+)
+def test_a_folder_without_whole_cases_is_refused(tmp_path: Path, names: list[str], field: str) -> None:
+    with pytest.raises(ProblemError) as raised:
+        load_problem(fill(tmp_path, names))
+    error = raised.value
+    assert error.field == field and error.remedy
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="no such directory"):
+        load_problem(tmp_path / "missing")
+
+
+def test_pairs_of_texts_or_bytes_or_paths_are_cases(tmp_path: Path) -> None:
+    path = fill(tmp_path, ["x"]) / "x"
+    problem = problem_of_cases([("é", b"2"), (path, path), Case(name="own", input=b"1")])
+    first, second, third = problem.cases()
+    assert (first.name, first.input, first.answer) == ("1", "é".encode(), b"2")
+    assert (second.name, second.input) == ("2", path) and third.name == "own"
+    assert problem.data.on_reject is OnReject.BREAK and not problem.scoring
+
+
+def test_limits_and_checker_are_taken() -> None:
+    limits, checker = ProblemLimits(cpu_seconds=0.5), Checker(kind=CheckerKind.EXACT)
+    problem = problem_of_cases([("", "")], limits=limits, checker=checker, scoring=True)
+    assert (problem.limits, problem.checker, problem.data.on_reject) == (limits, checker, OnReject.CONTINUE)
+
+
+@pytest.mark.parametrize(
+    ("cases", "field"),
+    [([], "cases"), ([("a",)], "cases[0]"), ([("a", "b"), "ab"], "cases[1]"), ([Case(name="2"), ("a", "b")], "name")],
+)
+def test_bad_lists_of_cases_are_refused(cases: list[object], field: str) -> None:
+    with pytest.raises(ProblemError) as raised:
+        problem_of_cases(cases)  # type: ignore[arg-type]
+    assert raised.value.field == field and raised.value.remedy
