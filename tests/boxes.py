@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import running
 import scope
 
 from sandbox_native import Layer, Limits, Policy, Result, Rung, Sandbox, Status
@@ -21,6 +22,7 @@ from sandbox_native.features import launcher_path
 MIB = 1 << 20
 SHOWN = f"/guest-{os.getpid()}"  # so that the guests of another test run on this machine are told from ours
 PLAIN_USER = 23456  # nobody's
+PATIENCE = 60.0  # seconds for what is sure to come: on the slowest machine too, and only a failure waits as long
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE, PR_SET_DUMPABLE = 0x20000, 0x1000, 0x4000, 0x40000, 4
 Guests = Mapping[str, Path]
 
@@ -92,6 +94,32 @@ def ours() -> set[int]:
     return found
 
 
+def spent_at_the_limit(box: Sandbox, argv: list[str], cpu_seconds: float) -> list[float]:
+    """CPU seconds of three runs that spin until the limit ends them. Noise of the machine only adds: the least counts."""
+    results = [box.run(argv, limits=Limits(cpu_seconds=cpu_seconds, wall_seconds=60)) for _ in range(3)]
+    assert {(result.status, result.exit_code, result.signal) for result in results} == {(Status.CPU_LIMIT, None, None)}
+    return [result.usage.cpu_seconds for result in results]
+
+
+def eaten_together(box: Sandbox, *meals: str) -> Result:
+    """Processes of verbs that have all eaten before the first ends, and init has looked at them meanwhile."""
+    commands = " ".join(f"{SHOWN}/verbs {words} , read 1 <&3 &" for words in meals)
+    with box.spawn(["/bin/sh", "-c", f"exec 3<&0; {commands} wait"], limits=Limits(wall_seconds=60)) as process:
+        for _ in meals:
+            assert process.stdout.readline()
+        init = running.init_pid(process)
+        seen = running.looks_of(init)
+        until(lambda: running.looks_of(init) > seen + 5, PATIENCE, "init's looks")
+        assert process.stdin is not None
+        process.stdin.close()
+        return process.wait()
+
+
+def init_kept_the_limit(result: Result) -> bool:
+    """Whether init ended the run and reported: of one that the host had to end there is nothing to tell."""
+    return result.status is Status.WALL_LIMIT and result.usage.peak_processes > 0
+
+
 def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Waits for what a process of somebody else's is about to do."""
     deadline = time.monotonic() + seconds
@@ -145,6 +173,7 @@ def hide_groups() -> None:
 def become_plain() -> None:
     """Somebody who may not write a control group of root's."""
     if os.geteuid() == 0:
+        os.environ["SANDBOX_NATIVE_STATE"] += "-plain"  # that of root's is root's alone
         os.setgroups([])
         os.setresgid(PLAIN_USER, PLAIN_USER, PLAIN_USER)
         os.setresuid(PLAIN_USER, PLAIN_USER, PLAIN_USER)

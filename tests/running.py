@@ -8,6 +8,8 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandbox_native import Process
+
 PYTHON = "/usr/bin/python3"
 
 
@@ -34,6 +36,21 @@ def processes_named(word: str) -> Iterator[int]:
             continue
         if word.encode() in line and int(pid) != os.getpid():
             yield int(pid)
+
+
+def init_pid(process: Process) -> int:
+    """Of a run that has started."""
+    raw = process._run.box._raw  # type: ignore[attr-defined]
+    while raw.pidfd < 0:
+        process.poll()
+    lines = Path(f"/proc/self/fdinfo/{raw.pidfd}").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
+
+
+def looks_of(init: int) -> int:
+    """How often it went to sleep: it does so after each of its looks at the tree."""
+    (line,) = (line for line in Path(f"/proc/{init}/status").read_text().splitlines() if line.startswith("voluntary"))
+    return int(line.split()[1])
 
 
 def launchers() -> list[int]:
