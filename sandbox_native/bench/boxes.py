@@ -14,6 +14,7 @@ from typing import Final, Self
 
 from sandbox_native import Limits, Process, Sandbox
 from sandbox_native.bench.measure import Entry
+from sandbox_native.warm.python import WarmPython
 
 _CAT: Final = ("/bin/cat",)
 _BUSY_SECONDS: Final = 7200.0
@@ -29,7 +30,7 @@ def boxed(sandbox: Sandbox, command: Sequence[str]) -> None:
 class Tally:
     """How many runs of a Sandbox were counted since somebody last asked, and how."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox | WarmPython) -> None:
         self._sandbox = sandbox
         self._hits = self._misses = 0
 

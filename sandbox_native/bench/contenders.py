@@ -16,7 +16,7 @@ from sandbox_native.bench.others import Tool
 PARKED: Final = "strict parked"
 FRESH: Final = "strict fresh"
 LIGHT: Final = "light parked"
-_PREPARED: Final = 4
+_PREPARED: Final = 16  # outlasts a burst
 _LIMITS: Final = Limits(wall_seconds=60, processes=512)
 _INSIDE: Final = "/mnt/bench"
 

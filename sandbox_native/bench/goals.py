@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from sandbox_native.bench.contenders import FRESH, PARKED
 from sandbox_native.bench.crowds import TICKS
 from sandbox_native.bench.hosts import BIG, SCENARIO
+from sandbox_native.bench.judging import CASES, CPP, HUMANEVAL, JUDGED
 from sandbox_native.bench.measure import BARE, Row
 from sandbox_native.bench.threads import scenario as threads_scenario
+from sandbox_native.bench.warming import WAITING
+from sandbox_native.bench.warming import scenario as warm
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,6 +114,17 @@ _OTHERS = (
         scenario="drain past the bound",
         contender="strict",
     ),
+    _Wanted(
+        text=f"import numpy, cold and bare to {WAITING}",
+        bound=25,
+        at_least=True,
+        scenario=warm("numpy"),
+        contender=BARE,
+        base=WAITING,
+    ),
+    _Wanted(text=f"python, {WAITING} to cold and bare", bound=0.5, scenario=warm("pass"), contender=WAITING),
+    _Wanted(text=f"a C++ submission, {CASES} cases, to bare", bound=1.35, scenario=CPP, contender=JUDGED),
+    _Wanted(text="HumanEval in two boxes each, to bare run twice", bound=0.5, scenario=HUMANEVAL, contender=JUDGED),
 )
 
 

@@ -11,6 +11,7 @@ from sandbox_native.bench.contenders import Contenders, contenders
 from sandbox_native.bench.costs import measure_commits, measure_options
 from sandbox_native.bench.crowds import measure_batch, measure_loop
 from sandbox_native.bench.hosts import BALLAST_BYTES, measure_big_host
+from sandbox_native.bench.judging import measure_cpp, measure_humaneval
 from sandbox_native.bench.launch import left_out, measure_docker, measure_launches
 from sandbox_native.bench.measure import Row
 from sandbox_native.bench.others import installed
@@ -18,6 +19,7 @@ from sandbox_native.bench.streams import measure_drain
 from sandbox_native.bench.threads import measure_threads
 from sandbox_native.bench.tiny import write_tiny
 from sandbox_native.bench.trees import measure_trees
+from sandbox_native.bench.warming import measure_warm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,7 @@ class Effort:
     drain_bytes: int
     drain_repeats: int
     trees: int
+    judge_rounds: int
 
 
 FULL = Effort(
@@ -49,6 +52,7 @@ FULL = Effort(
     drain_bytes=1 << 30,
     drain_repeats=9,
     trees=10,
+    judge_rounds=15,
 )
 QUICK = Effort(
     rounds=60,
@@ -62,6 +66,7 @@ QUICK = Effort(
     drain_bytes=256 << 20,
     drain_repeats=3,
     trees=1,
+    judge_rounds=2,
 )
 
 Found = tuple[list[Row], list[str]]
@@ -100,5 +105,8 @@ def _by_themselves(effort: Effort) -> list[Step]:
         ("a batch", lambda: (measure_batch(count=effort.batch_runs, repeats=effort.crowd_repeats), [])),
         ("an event loop", lambda: measure_loop(count=effort.starts, repeats=effort.crowd_repeats)),
         ("options", lambda: (measure_options(rounds=effort.rounds // 3), [])),
+        ("warm Python", lambda: measure_warm(rounds=max(effort.rounds // 6, 3))),
+        ("judging", lambda: measure_cpp(rounds=effort.judge_rounds)),
+        ("HumanEval", lambda: measure_humaneval(rounds=max(effort.judge_rounds // 3, 1))),
         ("commits", lambda: (measure_commits(rounds=max(effort.rounds // 12, 3)), [])),
     ]

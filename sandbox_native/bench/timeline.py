@@ -76,9 +76,7 @@ def roles(found: Sequence[Event], forked: Mapping[int, int], host: int, execve: 
     raise ValueError("the trace has no guest between these moments: events were lost, or the run was not traced")
 
 
-def spans(
-    found: Sequence[Event], known: Mapping[int, str], names: Mapping[int, str], begin: float, end: float
-) -> list[Span]:
+def spans(found: Sequence[Event], known: Mapping[int, str], names: Mapping[int, str], begin: float, end: float) -> list[Span]:
     """What each did between two moments, waits left out."""
     taken: list[Span] = []
     since: dict[int, tuple[float, int | None]] = {}  # from when on, and in which call; who is not in it waits
