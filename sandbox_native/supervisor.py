@@ -162,7 +162,7 @@ class Supervisor:
             if job.stdin is NOTHING and job.given_stdin is not None:
                 job.stdin = open_source(job.given_stdin)
             box = self._backend.start(job)
-            box.turns.__enter__()  # whoever closes the backend meanwhile ends the run, and waits for this thread to see it
+            box.turns.take()  # whoever closes the backend meanwhile ends the run, and waits for this thread to see it
             task.box = box
             self._running[self._crowd.add(task.box)] = task
             self._in_hand = []

@@ -27,7 +27,8 @@ class Turns:
     def mine(self) -> bool:
         return self._holder == threading.get_ident()
 
-    def __enter__(self) -> None:
+    def take(self) -> None:
+        """What the start of a `with` does, for a turn that outlasts a function: given up by `leave`."""
         if self.mine:
             raise RuntimeError("this thread is in the middle of another call on the same Process")
         with self._guard:
@@ -54,10 +55,12 @@ class Turns:
             raise
 
     def leave(self) -> None:
-        """What the end of a `with` does, for a turn that outlasts a function: taken by `__enter__`."""
         with self._guard:
             self._holder = None
             self._pass_on()
+
+    def __enter__(self) -> None:
+        self.take()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.leave()

@@ -109,6 +109,13 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Guests:
     return Guests(directory, bool(ready_made))
 
 
+@pytest.fixture
+def w(tmp_path: Path) -> Path:
+    """A directory that can be a root, in one of its own."""
+    (tmp_path / "w").mkdir()
+    return tmp_path / "w"
+
+
 def _close_cached() -> None:
     runner = sys.modules.get("sandbox_native.runner")
     if runner is not None:

@@ -19,12 +19,6 @@ from sandbox_native.snapshots import State
 STRICT = Policy.strict()
 
 
-@pytest.fixture
-def w(tmp_path: Path) -> Path:
-    (tmp_path / "w").mkdir()
-    return tmp_path / "w"
-
-
 def left(w: Path, absent: set[str], before: dict[str, State]) -> None:
     """By a host that is gone."""
     with opened(w) as fd:

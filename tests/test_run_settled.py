@@ -24,12 +24,6 @@ pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture
-def w(tmp_path: Path) -> Path:
-    (tmp_path / "w").mkdir()
-    return tmp_path / "w"
-
-
-@pytest.fixture
 def workspace(w: Path) -> Iterator[Workspace]:
     opened = open_workspace(str(w))
     yield opened

@@ -26,12 +26,6 @@ def lines(tree: HostTree) -> list[tuple[str, str, str]]:
     return [(one.kind, one.inside, one.access.name) for one in tree.shown if one.inside.startswith("/w")]
 
 
-@pytest.fixture
-def w(tmp_path: Path) -> Path:
-    (tmp_path / "w").mkdir()
-    return tmp_path / "w"
-
-
 def run(script: str, **fields: Any) -> str:
     with Sandbox(Policy.strict(**fields)) as sandbox:
         result = sandbox.run(sh(f"cd /w; {script}"))
