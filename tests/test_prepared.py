@@ -117,3 +117,22 @@ def test_a_pinned_run_has_one_core() -> None:
 def test_nonsense_is_refused(field: str, value: object) -> None:
     with pytest.raises(PolicyError, match=field):
         Sandbox(**{field: value})  # type: ignore[arg-type]
+
+
+def test_a_box_that_is_about_to_end_for_want_of_work_is_not_used() -> None:
+    """Its end and the request could pass each other, and the run would be lost."""
+
+    def at_once(box: Sandbox) -> None:
+        processes = [box.spawn(["/bin/cat"]) for _ in range(3)]
+        for process in processes:
+            assert process.stdin is not None
+            with process:
+                process.stdin.close()
+                assert process.wait().ok
+
+    with Sandbox(idle_seconds=60) as box:
+        at_once(box)
+        (surplus,) = box._backend._engine._more  # type: ignore[attr-defined]
+        surplus.since -= 59.9
+        at_once(box)
+        assert surplus.process.control < 0 and box.stats().boxes == 3
