@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import functools
 import os
 import shutil
@@ -193,3 +194,16 @@ def public(guests: Guests, *more: str) -> Iterator[Guests]:
         yield found
     finally:
         shutil.rmtree(directory)
+
+
+def painted_on(terminal: int) -> bytes:
+    """All that was written to a terminal whose other end is closed: one read gives what the kernel has passed on by then."""
+    painted = bytearray()
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError as error:
+            if error.errno == errno.EIO:  # the end
+                return bytes(painted)
+            raise
+        painted += piece

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from boxes import painted_on
 
 from sandbox_native.cli import main
 
@@ -195,7 +196,7 @@ def test_a_terminal_sees_counts_of_each_verdict(folder: Path, monkeypatch: pytes
     arguments = [sys.executable, "-m", "sandbox_native", *command(folder, "--json")]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=theirs, env=environment, check=True)
     os.close(theirs)
-    painted = os.read(ours, 65536)
+    painted = painted_on(ours)
     os.close(ours)
     assert len(done.stdout.splitlines()) == 2
     assert b"2 judged (1 AC, 1 WA)" in painted and b"\x1b[" in painted

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from boxes import painted_on
 
 from sandbox_native.progress import shown_on
 
@@ -55,7 +56,8 @@ def test_a_terminal_gets_a_bar(terminal: tuple[io.TextIOWrapper, int], monkeypat
         while time.monotonic() < before + 0.1:  # updates come at most as often
             pass
         show(50, "5 run")
-    painted = os.read(ours, 65536)
+    stream.close()
+    painted = painted_on(ours)
     assert b"50%" in painted and b"5 run" in painted and b"\x1b[" in painted
 
 
@@ -67,4 +69,5 @@ def test_a_terminal_without_rich_gets_lines(
     with shown_on(stream, 100) as show:
         clock[0] = 60.0
         show(50, "5 run")
-    assert os.read(ours, 65536) == b"50 %, 5 run\r\n"
+    stream.close()
+    assert painted_on(ours) == b"50 %, 5 run\r\n"

@@ -92,7 +92,7 @@ def test_a_terminal_is_as_it_was_after_a_run() -> None:
     try:
         os.write(terminal, b"after\n")
         _, status = os.waitpid(child, 0)
-        shown = os.read(terminal, 10_000)
+        shown = boxes.painted_on(terminal)
     finally:
         os.close(terminal)
     assert status == 0, shown.decode()
