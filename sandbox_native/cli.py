@@ -101,7 +101,7 @@ def _add_batch(batch: argparse.ArgumentParser) -> None:
 
 
 def _add_judge(judge: argparse.ArgumentParser) -> None:
-    judge.add_argument("package", metavar="PACKAGE", help="a problem package, or a folder of 1.in 1.ans")
+    judge.add_argument("package", metavar="PACKAGE", help="a problem package (also a .zip of one), or a folder of 1.in 1.ans")
     judge.add_argument(
         "--submission", nargs="+", action="extend", default=[], metavar="F", help="source files or directories of them"
     )
@@ -110,8 +110,15 @@ def _add_judge(judge: argparse.ArgumentParser) -> None:
     judge.add_argument("--html", metavar="REPORT", help="write a page with all submissions and cases")
     judge.add_argument("--resume", metavar="JOURNAL", help="keep judgements there, and go on from those that are there")
     judge.add_argument("--cpu", type=unit(parse_seconds), metavar="TIME", help="limit of CPU time in place of the problem's")
+    judge.add_argument("--memory", type=unit(parse_bytes), metavar="SIZE", help="limit of memory in place of the problem's")
+    judge.add_argument(
+        "--checker", metavar="FLAGS", help="how outputs of a folder's cases are compared: 'float_tolerance 1e-6', exact …"
+    )
     judge.add_argument("--workers", type=int, metavar="N", help="submissions at once (default: one for each core)")
     judge.add_argument("--all-cases", action="store_true", help="go on behind the first case that is not accepted")
+    judge.add_argument(
+        "--language", metavar="NAME", help="of the submissions that are named (default: by the names of their files)"
+    )
     judge.add_argument("--languages", metavar="FILE", help="TOML with more languages, or changes to those that there are")
     judge.add_argument("--quiet", action="store_true", help="neither progress nor a summary on standard error")
 
@@ -181,7 +188,8 @@ def _batch(options: argparse.Namespace, behind: list[str] | None) -> int:
 
 
 def _judge(options: argparse.Namespace, behind: list[str] | None) -> int:
-    from sandbox_native.judge.cli import Asked, list_languages, run_judge, show_calibration
+    from sandbox_native.judge.asked import Asked
+    from sandbox_native.judge.cli import list_languages, run_judge, show_calibration
 
     if behind is None and not (options.submission or options.all):
         if options.package == "languages":
@@ -199,7 +207,10 @@ def _judge(options: argparse.Namespace, behind: list[str] | None) -> int:
             html=options.html,
             journal=options.resume,
             languages=options.languages,
+            language=options.language,
+            checker=options.checker,
             cpu_seconds=options.cpu,
+            memory_bytes=options.memory,
             workers=options.workers,
             run_all=options.all_cases,
             quiet=options.quiet,

@@ -59,6 +59,8 @@ class Usage:
     Init measures most of it. A guest whose memory is all in files can make the kernel end init itself for want of memory; then
     the status is memory_limit, `wall_seconds`, and `cpu_seconds` where it is the control group's, are still true, and all else
     is unknown: 0 (with `Result.killed_processes`), None for `peak_memory_upper_bytes`.
+
+    `core` is the one that a pinned Sandbox ran it on, None for another.
     """
 
     wall_seconds: float
@@ -71,6 +73,7 @@ class Usage:
     peak_processes: int
     voluntary_switches: int
     involuntary_switches: int
+    core: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

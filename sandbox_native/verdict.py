@@ -131,8 +131,8 @@ def judge(report: ReportData, limits: Limits, call_name: CallName, *, overflowed
     raise ValueError(f"no such end of a run: {report.ended_by}")
 
 
-def usage(report: ReportData) -> Usage:
-    """What the run cost; its units are seconds and bytes."""
+def usage(report: ReportData, core: int | None = None) -> Usage:
+    """What the run cost; its units are seconds and bytes. `core`: the one that it was pinned to."""
     user, system = report.user_ns, report.system_ns
     if not user and not system:  # no group, or one whose split is too coarse for a short run
         user, system = report.rusage_user_ns, report.rusage_system_ns
@@ -148,6 +148,7 @@ def usage(report: ReportData) -> Usage:
         peak_processes=report.peak_processes,
         voluntary_switches=report.voluntary_switches,
         involuntary_switches=report.involuntary_switches,
+        core=core,
     )
 
 

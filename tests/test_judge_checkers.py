@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import time
 import tracemalloc
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from sandbox_native.judge.values import CheckerKind
 
 DEFAULT, EXACT, TOKENS = CheckerKind.DEFAULT, CheckerKind.EXACT, CheckerKind.TOKENS
 LINES, UNORDERED = CheckerKind.LINES, CheckerKind.UNORDERED_LINES
+SIZE = 32 << 10
 
 
 class Shreds(io.BytesIO):
@@ -171,6 +173,35 @@ def test_a_long_token_is_one_however_it_is_read(kind: CheckerKind, size: int) ->
     assert compare(b" end\n", b"end\n") is not None
     assert compare(b"y end\n", b" end\n") is not None
     assert compare(b" end\n", b"y end\n") is not None
+
+
+SHAPES = {
+    "blanks after a line": b"a\n" + b" " * SIZE + b"b",
+    "blanks before a line": b" " * SIZE + b"\n",
+    "newlines": b"\n" * SIZE,
+    "blanks and newlines": b" \n\t" * (SIZE // 3),
+    "digits": b"1" * SIZE,
+    "exponents": b"1e" * (SIZE // 2),
+    "points": b"." * SIZE,
+}
+
+
+@pytest.mark.parametrize("kind", [EXACT, TOKENS, LINES, UNORDERED, DEFAULT])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_output_takes_much_longer_than_another_of_its_length(kind: CheckerKind, shape: str) -> None:
+    flags = ("float_tolerance", "1e-6") if kind is DEFAULT else ()
+    assert best(kind, flags, SHAPES[shape]) < 100 * best(kind, flags, b"12 34\n" * (SIZE // 6))
+
+
+def best(kind: CheckerKind, flags: Sequence[str], output: bytes) -> float:
+    """CPU seconds of a comparison with itself and with nothing, the least of three."""
+    found = float("inf")
+    for _ in range(3):
+        began = time.thread_time()
+        for answer in (output, b""):
+            comparison(kind, flags)(io.BytesIO(output), io.BytesIO(answer))
+        found = min(found, time.thread_time() - began)
+    return found
 
 
 def test_unordered_lines_beyond_the_counted_ones_are_compared_by_sums(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,3 +268,20 @@ def test_judging_several_at_once_gives_the_same_grade(data: st.DataObject) -> No
         order, other = judged(problem, verdicts, ahead)
         assert other == grade and set(alone) <= set(order)
     assert [result.case for result in grade.cases] == alone and JE is not grade.verdict
+
+
+@pytest.mark.parametrize("run_all", [False, True])
+def test_a_group_that_is_not_run_passes_for_none_that_depends_on_it(run_all: bool) -> None:
+    def group(number: int, *needs: str) -> Group:
+        grading = PointsGrading(max_score=10.0, require_pass=needs)
+        return Group(name=f"secret/g{number}", items=cases(f"secret/g{number}/", 1), grading=grading)
+
+    items = (group(1), group(2, "secret/g1"), group(3, "secret/g2"))
+    secret = PointsGrading(score_mode=ScoreMode.SUM, max_score=30.0)
+    problem = Problem(name="p", data=Group(items=items, on_reject=OnReject.CONTINUE, grading=secret), scoring=True)
+    order, grade = judged(problem, {"secret/g1/1": WA}, run_all=run_all)
+    assert scores(grade) == {"": 0.0, "secret/g1": 0.0, "secret/g2": 0.0, "secret/g3": 0.0}
+    assert [group.ran for group in grade.groups] == [True, True, False, False] and grade.verdict is not AC
+    assert order == ["secret/g1/1", *(["secret/g2/1", "secret/g3/1"] if run_all else [])]
+    assert judged(problem, {"secret/g2/1": WA})[1].score == 10.0
+    assert judged(problem, {})[1].score == 30.0

@@ -42,8 +42,13 @@ def judged(store: Store, validator: str, source: str | Submission, **limits: flo
 def test_a_conversation(store: Store) -> None:
     case = judged(store, ECHO, "read x; [ $x = ping ] && echo pong")
     assert (case.verdict, case.message, case.exit_code) == (Verdict.AC, "heard", 0)
-    assert (case.output, case.output_bytes) == (b"", 0)  # nothing of it came by here
     assert judged(store, ECHO, "read x; echo pang").verdict is Verdict.WA
+
+
+def test_what_it_writes_is_between_the_two_and_nobody_claims_to_have_counted_it(store: Store) -> None:
+    case = judged(store, "end(42 if hear() == 'pong' else 43)", "echo pong; echo words >&2")
+    assert (case.verdict, case.output, case.output_bytes, case.errors) == (Verdict.AC, b"", None, b"words\n")
+    assert case.to_dict()["output_bytes"] is None
 
 
 def test_the_answer_is_shown_to_the_validator_alone(store: Store) -> None:

@@ -15,7 +15,7 @@ from sandbox_native.judge.journal import Journal, problem_digest, source_digest
 from sandbox_native.judge.outcomes import CaseResult, Judgement
 from sandbox_native.judge.problems import read_folder
 from sandbox_native.judge.setup import Options
-from sandbox_native.judge.values import Problem, Submission
+from sandbox_native.judge.values import Expectation, Problem, Submission
 from sandbox_native.judge.verdicts import Verdict
 
 OPTIONS = Options()
@@ -77,6 +77,7 @@ def test_the_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
         replace(ONE, files=(replace(ONE.files[0], name="other.sh"),)),
         replace(ONE, files=(*ONE.files, replace(ONE.files[0], name="other.sh"))),
         replace(ONE, language="python"),
+        replace(ONE, expected=Expectation(verdicts=frozenset({Verdict.WA}))),
     ],
 )
 def test_another_program_is_other_work(other: Submission) -> None:

@@ -12,7 +12,9 @@ from graded import MIB, bash, problem, python, verdict
 from judged import submission
 
 from sandbox_native import PolicyError
-from sandbox_native.judge.judging import judge, source_at
+from sandbox_native.judge.handed_in import source_at
+from sandbox_native.judge.judging import judge
+from sandbox_native.judge.languages import Languages, builtin
 from sandbox_native.judge.outcomes import CaseResult, CompileFailure
 from sandbox_native.judge.setup import Options
 from sandbox_native.judge.store import Store
@@ -104,6 +106,17 @@ def test_a_submission_finds_neither_answers_nor_other_inputs_nor_files_of_other_
     text = f"cat {data}/1.ans {data}/* /judge/* 2>/dev/null; cat /tmp/kept ./kept; echo kept >/tmp/kept; echo kept >kept"
     judgement = verdict(store, bash(text), of, run_all=True)
     assert [(case.verdict, case.output) for case in judgement.cases] == [(Verdict.WA, b""), (Verdict.WA, b"")]
+
+
+def test_answers_beneath_what_a_language_shows_are_hidden(store: Store, tmp_path: Path) -> None:
+    cases = tmp_path / "shown" / "cases"
+    cases.mkdir(parents=True)
+    (cases / "1.in").write_text("")
+    (cases / "1.ans").write_text("42\n")
+    languages = Languages({**builtin(), "bash": replace(builtin()["bash"], readable=(str(tmp_path / "shown"),))})
+    options = Options(store=store, languages=languages, cpu_seconds=5)
+    told = judge(submission({"a.sh": f"ls {tmp_path}/shown && cat {cases}/1.ans"}), str(cases), options)
+    assert told.verdict is Verdict.RTE and told.cases[0].output == b"cases\n"
 
 
 def test_several_at_once_give_the_same(store: Store) -> None:

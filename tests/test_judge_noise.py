@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_native.judge import noise
+from sandbox_native.judge import Boxes, Options, Store, judge, noise, problem_of_cases
 from sandbox_native.judge.outcomes import CaseResult, Noise
+from sandbox_native.judge.values import ProblemLimits, SourceFile, Submission
 from sandbox_native.judge.verdicts import Verdict
 
 STAT = b"cpu  9 9 9 9 9 9 9 900 0 0\ncpu0 1 1 1 1 1 1 1 250 0 0\ncpu1 1 1 1 1 1 1 1 650 0 0\ncpu11 1 1\nintr 5\n"
@@ -61,3 +62,16 @@ def test_the_core_is_told_where_there_is_but_one() -> None:
     free = noise.watched(result).noise
     assert bound is not None and bound.core == core
     assert free is not None and free.core == (core if len(before) == 1 else None)
+
+
+@pytest.mark.kernel
+@pytest.mark.needs("userns")
+def test_the_core_of_pinned_boxes_is_the_one_that_the_program_sees(tmp_path: Path) -> None:
+    told = b"#!/bin/sh\ngrep Cpus_allowed_list /proc/self/status"
+    source = Submission(name="told", files=(SourceFile(name="told", content=told, executable=True),))
+    options = Options(store=Store(tmp_path / "store"))
+    problem = problem_of_cases([("", "")], limits=ProblemLimits(cpu_seconds=5.0))
+    with Boxes(pinned=True) as pinned, Boxes() as free:
+        bound, loose = (judge(source, problem, options, boxes=boxes).cases[0] for boxes in (pinned, free))
+    assert bound.noise is not None and bound.output.split()[1:] == [str(bound.noise.core).encode()]
+    assert loose.noise is not None and (loose.noise.core is None) == (len(os.sched_getaffinity(0)) > 1)

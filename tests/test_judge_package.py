@@ -10,13 +10,14 @@ import pytest
 from sandbox_native import judge
 
 PUBLIC = {
-    *("judge", "Judge", "Judged", "Judgement", "CaseResult", "Options", "Store", "Boxes", "source_at"),
+    *("judge", "Judge", "Judged", "Judgement", "CaseResult", "Options", "Store", "Boxes", "source_at", "SourceError"),
     *(
         "Problem",
         "ProblemError",
         "ProblemLimits",
         "load_problem",
         "inferred_limit",
+        "with_time_limit",
         "problem_of_cases",
         "Group",
         "Case",

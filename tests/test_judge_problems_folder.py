@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ def fill(place: Path, names: list[str]) -> Path:
     for name in names:
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
+        path.write_bytes(os.fsencode(name))
     return place
 
 
@@ -68,3 +69,42 @@ def test_bad_lists_of_cases_are_refused(cases: list[object], field: str) -> None
     with pytest.raises(ProblemError) as raised:
         problem_of_cases(cases)  # type: ignore[arg-type]
     assert raised.value.field == field and raised.value.remedy
+
+
+def test_a_case_of_a_folder_may_have_any_name_that_can_be_shown(tmp_path: Path) -> None:
+    names = ["case 2", "tëst3", "-4", "5 (copy)", "sub folder/é"]
+    problem = read_folder(fill(tmp_path, [f"{name}.{ending}" for name in names for ending in ("in", "ans")]))
+    assert {case.name for case in problem.cases()} == set(names) and problem.notes == ()
+
+
+@pytest.mark.parametrize("name", [b"2\n.in", b"2\xff.ans", b"a\x1b[2J.in"])
+def test_a_case_whose_name_cannot_be_shown_is_refused(tmp_path: Path, name: bytes) -> None:
+    fill(tmp_path, ["1.in", "1.ans", os.fsdecode(name)])
+    with pytest.raises(ProblemError, match="cannot be shown") as raised:
+        read_folder(tmp_path)
+    assert raised.value.field == "name" and str(raised.value).isprintable()
+
+
+def test_what_belongs_to_no_case_is_noted(tmp_path: Path) -> None:
+    fill(tmp_path, ["1.in", "1.ans", "1.hint", ".hidden.in", ".git/config", "2.input", "3.out", "read me.txt"])
+    assert read_folder(tmp_path).notes == (
+        "2.input, 3.out, read me.txt: of no case: ignored",
+        ".git: its name begins with a dot or cannot be shown: ignored",
+        ".hidden.in: its name begins with a dot or cannot be shown: ignored",
+    )
+
+
+def test_many_notes_are_counted(tmp_path: Path) -> None:
+    fill(tmp_path, ["1.in", "1.ans", *(f".{number:02}" for number in range(25)), *(f"{number:02}.txt" for number in range(25))])
+    notes = read_folder(tmp_path).notes
+    assert len(notes) == 22 and notes[0].endswith("and 15 more: of no case: ignored") and notes[-1] == "5 more names are ignored"
+
+
+@pytest.mark.parametrize("file", ["problem.yaml", "domjudge-problem.ini"])
+def test_a_folder_with_a_package_in_it_is_refused(tmp_path: Path, file: str) -> None:
+    fill(tmp_path, ["1.in", "1.ans", "a/b/data/secret/1.in", "a/b/data/secret/1.ans"])
+    (tmp_path / "a/b" / file).write_text("")
+    with pytest.raises(ProblemError, match="one lies in it") as raised:
+        load_problem(tmp_path)
+    assert str(tmp_path / "a/b") in raised.value.remedy
+    assert load_problem(tmp_path / "a/b").format != "folder"

@@ -50,7 +50,7 @@ def test_a_pass_fail_package_is_read() -> None:
     assert (problem.name, problem.title, problem.format) == ("different", "A Different Problem", "legacy")
     assert [case.name for case in problem.cases()][:2] == ["sample/1", "secret/01_equal"]
     assert problem.cases()[0].sample and problem.cases()[-1].hint == "A difference need not fit 32 bits."
-    assert problem.limits.memory_bytes == 256 << 20 and problem.limits.time_multiplier == 5.0
+    assert problem.limits.memory_bytes == 256 << 20
     assert problem.checker.kind is CheckerKind.DEFAULT and not problem.scoring
     parts = next(submission for submission in problem.submissions if submission.name == "accepted/parts")
     assert [file.name for file in parts.files] == ["__main__.py", "reading.py"]
@@ -122,28 +122,6 @@ def test_an_empty_problem_yaml_is_enough(tmp_path: Path) -> None:
     assert (problem.format, problem.title, problem.limits.cpu_seconds) == ("legacy", "", None)
     grading = problem.data.grading
     assert isinstance(grading, FlagGrading) and math.isinf(grading.score_range[1])
-
-
-def test_every_legacy_limit_is_read(tmp_path: Path) -> None:
-    text = "limits: {time_multiplier: 3, time_safety_margin: 1.5, memory: 1, output: 2, code: 3, compilation_time: 4,\n"
-    text += "  compilation_memory: 5, validation_time: 6, validation_memory: 7, validation_output: 8}\n"
-    limits = read_package(package(tmp_path, {"problem.yaml": text})).limits
-    assert (limits.time_multiplier, limits.compilation_seconds, limits.validation_seconds) == (3, 4, 6)
-    sizes = (limits.memory_bytes, limits.output_bytes, limits.compilation_memory_bytes)
-    assert [size >> 20 for size in (*sizes, limits.validation_memory_bytes, limits.validation_output_bytes)] == [1, 2, 5, 7, 8]
-    assert limits.code_bytes == 3 << 10
-
-
-def test_every_current_limit_is_read(tmp_path: Path) -> None:
-    text = CURRENT + "type: [multi-pass]\nlanguages: [c, cpp]\nallow_file_writing: true\nname: {de: Klein, en: Small}\n"
-    text = text.replace("name: Small\n", "")
-    text += "limits: {time_multipliers: {ac_to_time_limit: 3, time_limit_to_tle: 2}, time_limit: 1.5, time_resolution: 0.5,\n"
-    text += "  validation_passes: 7}\n"
-    problem = read_package(package(tmp_path, {"problem.yaml": text, "output_validator/v.py": ""}))
-    limits = problem.limits
-    assert (limits.time_multiplier, limits.cpu_seconds) == (3, 1.5)
-    assert (limits.time_resolution_seconds, limits.passes) == (0.5, 7)
-    assert problem.languages == {"c", "cpp"} and problem.title == "Small"
 
 
 def test_drafts_may_have_the_test_data_of_either_format(tmp_path: Path) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import boxes
 import pytest
 from graded import bash, problem
+from judged import submission
+from running import nap, sleepers
 
 from sandbox_native import PolicyError
+from sandbox_native.judge.batch import Work
 from sandbox_native.judge.problems import load_problem
 from sandbox_native.judge.setup import Options
 from sandbox_native.judge.store import Store
@@ -21,6 +25,7 @@ from sandbox_native.judge.workers import Judge
 
 PROBLEMS = Path(__file__).parent / "data" / "problems"
 SUM = problem({"1": (b"1 2\n", b"3\n"), "2": (b"5 6\n", b"11\n")})
+WAITING = problem({"1": (b"", b"")}, wall_seconds=600.0)
 RIGHT, WRONG = bash("read a b; echo $((a + b))"), bash("echo 3")
 
 
@@ -43,10 +48,9 @@ def test_each_submission_gets_its_own_judgement(options: Options, ordered: bool)
 
 
 def test_they_come_as_they_are_done(options: Options) -> None:
-    waiting = problem({"1": (b"", b"")}, wall_seconds=600.0)
     told = threading.Event()
     with Judge(2, options) as judge:
-        results = judge.many([(bash("sleep 500"), waiting), (RIGHT, SUM)], on_case=lambda number, case: told.set())
+        results = judge.many([(bash("sleep 500"), WAITING), (RIGHT, SUM)], on_case=lambda number, case: told.set())
         assert next(results).number == 1
         assert told.is_set()
         results.close()  # ends the other one
@@ -66,10 +70,33 @@ def test_each_worker_has_a_core_and_so_have_its_programs(options: Options) -> No
 
 def test_what_is_wrong_with_one_is_its_own(options: Options, tmp_path: Path) -> None:
     unlimited = Problem(name="unlimited", data=SUM.data)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "problem.yaml").write_bytes(b"name: [")
+    (tmp_path / "none.yaml").symlink_to("none.yaml")
+    works: list[Work] = [
+        (tmp_path / "missing", SUM),
+        (RIGHT, unlimited),
+        (RIGHT, tmp_path / "broken"),
+        (RIGHT, tmp_path / "none"),
+        (RIGHT, tmp_path / "none.yaml"),
+        (RIGHT, SUM),
+    ]
     with Judge(2, options) as judge:
-        got = list(judge.many([(tmp_path / "missing", SUM), (RIGHT, unlimited), (RIGHT, SUM)], ordered=True))
-    assert [judged.judgement.verdict for judged in got] == [Verdict.JE, Verdict.JE, Verdict.AC]
-    assert "missing" in got[0].judgement.message and "time limit" in got[1].judgement.message
+        got = [judged.judgement for judged in judge.many(works, ordered=True)]
+    assert [judgement.verdict for judgement in got] == [*[Verdict.JE] * 5, Verdict.AC]
+    wanted = ["missing", "time limit", "problem.yaml", "none", "none.yaml"]
+    assert [word in judgement.message for word, judgement in zip(wanted, got, strict=False)] == [True] * 5, got
+    assert got[2].problem == str(tmp_path / "broken") and got[2].submission == "main.sh"
+
+
+def test_what_this_machine_cannot_do_is_the_submissions_own(options: Options, tmp_path: Path) -> None:
+    (tmp_path / "more.toml").write_text(
+        '[unheard]\ntitle = "Unheard"\nextensions = [".unheard"]\ncompile = ["no-such-compiler"]\nrun = ["{directory}/a"]\n'
+    )
+    with Judge(2, replace(options, languages=options.languages.with_file(tmp_path / "more.toml"))) as judge:
+        got = [one.judgement for one in judge.many([(submission({"a.unheard": ""}), SUM), (RIGHT, SUM)], ordered=True)]
+    assert [judgement.verdict for judgement in got] == [Verdict.JE, Verdict.AC]
+    assert "no-such-compiler" in got[0].message
 
 
 def test_the_input_is_read_as_there_is_room(options: Options) -> None:
@@ -88,17 +115,50 @@ def test_the_input_is_read_as_there_is_room(options: Options) -> None:
         results.close()
 
 
-def test_an_interrupt_ends_what_runs_and_keeps_what_is_done(options: Options) -> None:
-    waiting = problem({"1": (b"", b"")}, wall_seconds=600.0)
-    got: list[int] = []
+def test_two_batches_in_one_thread_share_the_workers(options: Options) -> None:
+    with Judge(1, options) as judge:
+        first, second = judge.many([(RIGHT, SUM)] * 8), judge.many([(WRONG, SUM)] * 8)
+        pairs = [(one.judgement.verdict, other.judgement.verdict) for one, other in zip(first, second, strict=True)]
+    assert pairs == [(Verdict.AC, Verdict.WA)] * 8
 
-    def started(number: int, case: object) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
 
-    with Judge(2, options) as judge, pytest.raises(KeyboardInterrupt):
-        for judged in judge.many([(bash("sleep 500"), waiting), (RIGHT, problem())], on_case=started):
-            got.append(judged.number)
-    assert 0 not in got
+def test_a_caller_who_stops_in_the_middle_keeps_no_worker(options: Options) -> None:
+    with Judge(1, options) as judge:
+        left = judge.many([(RIGHT, SUM)] * 8)
+        next(left)
+        assert [judged.judgement.verdict for judged in judge.many([(WRONG, SUM)] * 3)] == [Verdict.WA] * 3
+        assert len(list(left)) == 7
+
+
+def test_an_iterator_that_is_forgotten_ends_what_runs(options: Options) -> None:
+    with Judge(2, options) as judge:
+        forgotten = judge.many([(RIGHT, SUM), (bash(f"sleep {nap(431)}"), WAITING)])
+        next(forgotten)
+        boxes.until(lambda: bool(sleepers(431)), boxes.PATIENCE, "one that sleeps")
+        del forgotten
+        assert sleepers(431) == []
+        assert next(judge.many([(RIGHT, SUM)])).judgement.verdict is Verdict.AC
+
+
+def test_a_judge_that_is_closed_in_the_middle_says_so_and_judges_nothing_wrongly(options: Options) -> None:
+    judge = Judge(2, options)
+    results = judge.many([(RIGHT, SUM), (bash(f"sleep {nap(432)}"), WAITING)])
+    assert next(results).judgement.verdict is Verdict.AC
+    boxes.until(lambda: bool(sleepers(432)), boxes.PATIENCE, "one that sleeps")
+    judge.close()
+    assert sleepers(432) == []
+    with pytest.raises(PolicyError, match="closed"):
+        next(results)
+
+
+def test_what_the_callers_own_function_raises_comes_through(options: Options) -> None:
+    def told(number: int, case: object) -> None:
+        raise ZeroDivisionError
+
+    with Judge(2, options) as judge:
+        with pytest.raises(ZeroDivisionError):
+            list(judge.many([(RIGHT, SUM)] * 4, on_case=told))
+        assert next(judge.many([(RIGHT, SUM)])).judgement.verdict is Verdict.AC
 
 
 def test_a_closed_judge_takes_nothing(options: Options) -> None:

@@ -149,6 +149,7 @@ def test_to_dict_as_a_whole() -> None:
             "peak_processes": 2,
             "voluntary_switches": 5,
             "involuntary_switches": 1,
+            "core": None,
         },
         "killed_processes": 4,
         "enforcement": {

@@ -186,7 +186,7 @@ class LinuxBox(BoxStreams):
             stderr_total=err.total,
             stdout_truncated=cut_out,
             stderr_truncated=cut_err,
-            usage=verdict.usage(self.slot.own_peak(report)),
+            usage=verdict.usage(self.slot.own_peak(report), self.core),
             killed_processes=report.killed,
             enforcement=self._receipts.of(report, limits, self._brought),
             hint=judged.hint or verdict.cut_hint(cut, limits),

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from sandbox_native.judge.boxes import Boxes
     from sandbox_native.judge.extract import extract_program
     from sandbox_native.judge.functions import FunctionJudge, FunctionJudgement, FunctionTask, judge_function
-    from sandbox_native.judge.judging import judge, source_at
+    from sandbox_native.judge.handed_in import SourceError, source_at
+    from sandbox_native.judge.judging import judge
     from sandbox_native.judge.language import Language
     from sandbox_native.judge.languages import Languages
     from sandbox_native.judge.outcomes import CaseResult, Judgement
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from sandbox_native.judge.rewards import RewardFunction
     from sandbox_native.judge.setup import Options
     from sandbox_native.judge.store import Store
-    from sandbox_native.judge.timing import inferred_limit
+    from sandbox_native.judge.timing import inferred_limit, with_time_limit
     from sandbox_native.judge.values import (
         Case,
         Checker,
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 # Loaded at their first use, so that reading values and verdicts needs no native part.
 _PLACES = {
     "judge": "judging",
-    "source_at": "judging",
+    "SourceError": "handed_in",
+    "source_at": "handed_in",
     "extract_program": "extract",
     "judge_function": "functions",
     "FunctionJudge": "functions",
@@ -49,6 +51,7 @@ _PLACES = {
     "Judge": "workers",
     "Judged": "workers",
     "inferred_limit": "timing",
+    "with_time_limit": "timing",
     "Options": "setup",
     "Store": "store",
     "Boxes": "boxes",
@@ -93,6 +96,7 @@ __all__ = [
     "ProblemLimits",
     "ProgramSource",
     "RewardFunction",
+    "SourceError",
     "SourceFile",
     "Store",
     "Submission",
@@ -105,6 +109,7 @@ __all__ = [
     "load_problem",
     "problem_of_cases",
     "source_at",
+    "with_time_limit",
 ]
 
 __getattr__ = loader(__name__, _PLACES)

@@ -33,10 +33,11 @@ _LIMITS: Final[Mapping[Status, tuple[Verdict, str | None]]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class End:
-    """How a run ended. `verdict` None: well, so its output is to be checked."""
+    """How a run ended. `verdict` None: well, so its output is to be checked. `message`: why it is a JE."""
 
     verdict: Verdict | None
     limit: str | None = None
+    message: str = ""
 
 
 def problem_limits(limits: ProblemLimits, cpu_seconds: float) -> Limits:
@@ -95,6 +96,8 @@ class Terms:
             return End(verdict=known[0], limit=known[1])
         if result.ok:
             return End(verdict=None)
+        if result.status is Status.CANCELLED:
+            return End(verdict=Verdict.JE, message="the run was ended from outside")
         if self.program.lacked_memory(result):
             return End(verdict=Verdict.MLE, limit="memory")
         used_up = result.usage.peak_processes >= self.limits.processes

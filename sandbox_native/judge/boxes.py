@@ -40,13 +40,21 @@ class Boxes:
             self._kept.move_to_end(policy)
             return kept
 
+    def end_runs(self) -> None:
+        """Ends what runs, of all who use these; who comes later gets new Sandboxes."""
+        with self._lock:
+            self._end()
+
     def close(self) -> None:
         """Ends every run. Harmless when repeated."""
         with self._lock:
             self._closed = True
-            kept, self._kept = self._kept, OrderedDict()
-        for sandbox in kept.values():
+            self._end()
+
+    def _end(self) -> None:
+        for policy, sandbox in [*self._kept.items()]:  # one that a Ctrl-C leaves open stays here for another call
             sandbox.close()
+            del self._kept[policy]
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,6 @@
 """One case of one submission: run, checked, and run again where its time is close to the limit. Host process.
 
-Made by setup.py; judging.py calls `judge` from any number of threads. `case_result` serves the other ways too. What checks is
+Made by setup.py; called by judging.py from any number of threads. `case_result` serves the other ways too. What checks is
 either a comparison that is built in or a program of the package's own (validators.py); interactive and multi-pass problems have
 their own ways (interactive.py, multipass.py).
 """
@@ -11,11 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from sandbox_native.errors import ExecError, SetupError
 from sandbox_native.judge.attempt import HEAD_BYTES, LARGEST_CAPTURE, End, Terms, placed, signal_name
 from sandbox_native.judge.flowing import Flowed, flow
-from sandbox_native.judge.opinions import ACCEPTED, Check, Opinion
-from sandbox_native.judge.reruns import measured
+from sandbox_native.judge.noise import Watch
+from sandbox_native.judge.opinions import ACCEPTED, Check, Compared, Opinion
+from sandbox_native.judge.reruns import best_of, measured
 from sandbox_native.judge.values import Case, CaseResult, Noise, Source
+from sandbox_native.options import RunOptions
+from sandbox_native.process import Process
 from sandbox_native.result import Result
 from sandbox_native.sandbox import Sandbox
 
@@ -32,41 +36,71 @@ def given(source: Source) -> bytes | Path:
 
 
 class Casework:
-    """Judges cases of one submission. Safe in threads."""
+    """Judges cases of one submission: one after the other by a call each, or in steps (ahead.py). Safe in threads."""
 
     def __init__(self, sandbox: Sandbox, terms: Terms, check: Check, *, rerun_near: float = 0.0) -> None:
         """`rerun_near`: share of the CPU limit; see `judge`."""
         self._sandbox, self._terms, self._check = sandbox, terms, check
         self._near = rerun_near
-        self._env = terms.program.env
+        self._flows = terms.output_bytes > LARGEST_CAPTURE
 
-    def judge(self, case: Case) -> CaseResult:
+    def __call__(self, case: Case) -> CaseResult:
         """Errors of ours are raised: `SandboxError`; OSError when a file of the case cannot be read."""
         return measured(lambda: self._once(case), self._terms.cpu_seconds, self._near)
 
-    def _once(self, case: Case) -> CaseResult:
-        if self._terms.output_bytes > LARGEST_CAPTURE:
-            return self._flowing(case)
-        result = self._sandbox.run(
-            self._terms.argv(case),
-            stdin=given(case.input),
-            limits=self._terms.limits,
-            env=self._env,
-            files=placed(case.files),
-        )
-        end = self._terms.end(result)
-        found = ACCEPTED if end.verdict is not None else self._check(case, result.stdout)
-        return case_result(case, result, end, found)
+    @property
+    def has_steps(self) -> bool:
+        """Whether all that is left when a run is over is a comparison of ours."""
+        return not self._flows and isinstance(self._check, Compared)
 
-    def _flowing(self, case: Case) -> CaseResult:
+    def start(self, case: Case) -> Process:
+        """The first step of three. Errors as of a call."""
+        return self._sandbox.spawn(self._terms.argv(case), **self._options(case))
+
+    def result(self, case: Case, process: Process) -> Result:
+        """The second: waits for the end."""
+        with process:
+            try:
+                return process.wait()
+            except ExecError:  # what is known of its path may be of before
+                pass
+            except SetupError:
+                if not process.came_to_nothing:
+                    raise
+        return self._run(case)
+
+    def is_settled(self, result: Result) -> bool:
+        """Whether the third takes no more than a moment: the run ended well, wrote little, and is not measured again."""
+        far = result.usage.cpu_seconds < self._terms.cpu_seconds * (1 - self._near)
+        return far and result.stdout_total <= _SMALL_BYTES and self._terms.end(result).verdict is None
+
+    def rated(self, case: Case, result: Result, watch: Watch) -> CaseResult:
+        """The third."""
+        first = watch.noted(self._checked(case, result))
+        return best_of(first, lambda: self._once(case), self._terms.cpu_seconds, self._near)
+
+    def _once(self, case: Case) -> CaseResult:
+        if not self._flows:
+            return self._checked(case, self._run(case))
         flowed = flow(self._sandbox, self._terms, case, given(case.input), self._check)
         return case_result(case, flowed.result, flowed.end, flowed.opinion, flowed)
 
+    def _run(self, case: Case) -> Result:
+        return self._sandbox.run(self._terms.argv(case), **self._options(case))
+
+    def _options(self, case: Case) -> RunOptions:
+        terms = self._terms
+        return {"stdin": given(case.input), "limits": terms.limits, "env": terms.program.env, "files": placed(case.files)}
+
+    def _checked(self, case: Case, result: Result) -> CaseResult:
+        end = self._terms.end(result)
+        return case_result(case, result, end, ACCEPTED if end.verdict is not None else self._check(case, result.stdout))
+
 
 def case_result(
-    case: Case, result: Result, end: End, found: Opinion, flowed: Flowed | None = None, *, passes: int = 1
+    case: Case, result: Result, end: End, found: Opinion, flowed: Flowed | None = None, *, passes: int = 1, captured: bool = True
 ) -> CaseResult:
-    """The value of a run that is over; `found` counts when it ended well."""
+    """The value of a run that is over; `found` counts when it ended well. `captured`: whether its output came by here."""
     usage = result.usage
     total, head = (result.stdout_total, result.stdout[:HEAD_BYTES]) if flowed is None else (flowed.total, flowed.head)
     return CaseResult(
@@ -79,13 +113,13 @@ def case_result(
         exit_code=result.exit_code,
         signal=signal_name(result.signal),
         limit=end.limit or found.limit,
-        message=found.message,
+        message=found.message or end.message,
         team_message=found.team_message,
         difference=found.difference,
         score=found.score,
         score_multiplier=found.score_multiplier,
         output=head,
-        output_bytes=total,
+        output_bytes=total if captured else None,
         errors=result.stderr[:HEAD_BYTES] if flowed is None else flowed.errors,
         killed_processes=result.killed_processes,
         passes=passes,
@@ -94,9 +128,10 @@ def case_result(
             voluntary_switches=usage.voluntary_switches,
             involuntary_switches=usage.involuntary_switches,
             runs=(usage.cpu_seconds,),
+            core=usage.core,
         ),
     )
 
 
 Judged = Callable[[Case], CaseResult]
-"""How cases of one submission are judged: `Casework.judge` and its kin."""
+"""How cases of one submission are judged: a Casework, and its kin."""

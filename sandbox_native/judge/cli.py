@@ -1,8 +1,8 @@
 """``sandbox-native judge``: submissions to one problem, many at once, their judgements as they come, and on from an earlier run.
 
 Called by :mod:`sandbox_native.cli` with checked values. Exit status: 0 when every submission was judged and got what the
-package expects of it, if it expects anything; 1 when one did not, or an input validator refuses an input; 125 when nothing can
-be judged; 130 after Ctrl-C, with what was done by then told and kept.
+package expects of it, if it expects anything; 1 when one did not, or a package that is verified has faults of its own; 125 when
+nothing can be judged; 130 after Ctrl-C, with what was done by then told and kept.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import sys
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from sandbox_native.errors import PolicyError
 from sandbox_native.interrupts import Interrupts
+from sandbox_native.judge.asked import Asked, languages_of, meant_as_many, problem_of, sources_of
 from sandbox_native.judge.calibrate import calibrate
-from sandbox_native.judge.inputs import input_faults
 from sandbox_native.judge.journal import Journal
-from sandbox_native.judge.judging import source_at
-from sandbox_native.judge.languages import Languages, builtin, installed
-from sandbox_native.judge.problems import load_problem
+from sandbox_native.judge.languages import installed
+from sandbox_native.judge.outcomes import Judgement
 from sandbox_native.judge.report import Report
 from sandbox_native.judge.setup import Options
-from sandbox_native.judge.summary import summary_rows
+from sandbox_native.judge.summary import limits_in_words, summary_rows
 from sandbox_native.judge.timing import inferred_limit
 from sandbox_native.judge.values import Problem, Submission
 from sandbox_native.judge.verdicts import Verdict
+from sandbox_native.judge.verification import package_faults
 from sandbox_native.judge.workers import Judge, Judged
 from sandbox_native.progress import Show, shown_on, silent
 from sandbox_native.tables import print_table
@@ -41,32 +41,15 @@ Told = Mapping[str, Any]
 """A judgement as of `Judgement.to_dict`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What to judge and how, as the command line says it."""
-
-    package: str
-    submissions: Sequence[str]
-    verify: bool
-    """The package's own submissions too."""
-    as_json: bool
-    html: str | None
-    journal: str | None
-    languages: str | None
-    cpu_seconds: float | None
-    workers: int | None
-    run_all: bool
-    quiet: bool
-
-
 def run_judge(asked: Asked) -> int:
     """Judges what was not judged before and gives the exit status. SandboxError: it cannot begin or go on."""
-    problem = load_problem(asked.package)
-    sources = _sources(asked, problem)
-    report = None if asked.html is None else Report(asked.html)
-    given = Options(cpu_seconds=asked.cpu_seconds, languages=_languages(asked.languages), run_all=asked.run_all or None)
-    options = _with_limit(given, asked, problem)
     with ExitStack() as held:
+        languages = languages_of(asked.languages)
+        problem = problem_of(asked, held)
+        sources = sources_of(asked, problem, languages)
+        report = None if asked.html is None else Report(asked.html)
+        given = Options(cpu_seconds=asked.cpu_seconds, languages=languages, run_all=asked.run_all or None)
+        options = _with_limit(given, asked, problem)
         journal = None if asked.journal is None else held.enter_context(Journal(asked.journal, problem, options))
         done = _Done(sources, journal, asked.as_json)
         faults = _tell_faults(problem, options) if asked.verify else 0
@@ -79,14 +62,14 @@ def run_judge(asked: Asked) -> int:
     if not asked.as_json:
         print_table(*summary_rows(done.told), sys.stdout)
     if not asked.quiet:
-        print(f"sandbox-native: {done.words}", file=sys.stderr, flush=True)
+        _tell_ends(asked, done, f"limits {limits_in_words(problem, options.cpu_seconds)}")
     sys.stdout.flush()
     return status or (_NOT_AS_EXPECTED if faults else 0)
 
 
 def list_languages(path: str | None, as_json: bool) -> int:
     """Prints which languages are installed, and gives the exit status."""
-    rows = installed(_languages(path))
+    rows = installed(languages_of(path))
     if as_json:
         told = [
             {
@@ -132,21 +115,6 @@ def show_calibration(as_json: bool) -> int:
     return 0
 
 
-def _languages(path: str | None) -> Languages:
-    return builtin() if path is None else builtin().with_file(path)
-
-
-def _sources(asked: Asked, problem: Problem) -> list[Submission]:
-    """Those of the package, then those that were named; each goes by its path. PolicyError: none, or one is not there."""
-    given = [replace(source_at(path), name=path) for path in dict.fromkeys(asked.submissions)]
-    found = [*(problem.submissions if asked.verify else ()), *given]
-    if not found:
-        raise PolicyError(
-            "the package has no submissions", field="PACKAGE", value=asked.package, remedy="name some: --submission FILE …"
-        )
-    return found
-
-
 def _with_limit(options: Options, asked: Asked, problem: Problem) -> Options:
     """With a time limit, when neither the command nor the problem states one. PolicyError: there is none to be had."""
     if options.cpu_seconds is not None or problem.limits.cpu_seconds is not None:
@@ -160,20 +128,28 @@ def _with_limit(options: Options, asked: Asked, problem: Problem) -> Options:
 
 
 def _tell_faults(problem: Problem, options: Options) -> int:
-    """Tells what the package's input validators find wrong, and counts it."""
+    """Tells what is wrong with the package itself, and counts it."""
     faults = 0
-    for line in input_faults(problem, options):
+    for line in package_faults(problem, options):
         print(f"sandbox-native: {line}", file=sys.stderr, flush=True)
         faults += 1
     return faults
 
 
+def _tell_ends(asked: Asked, done: _Done, limits: str) -> None:
+    for told in done.told:
+        path = told["submission"]
+        if told["verdict"] == Verdict.CE and path in asked.submissions and meant_as_many(path):
+            print(f"sandbox-native: {path} was judged as one submission: did you mean {path.rstrip('/')}/*?", file=sys.stderr)
+    print(f"sandbox-native: {done.words}; {limits}", file=sys.stderr, flush=True)
+
+
 class _Done:
     """The judgements that there are, in the order of the submissions."""
 
-    def __init__(self, sources: Sequence[Submission], journal: Journal | None, as_json: bool) -> None:
+    def __init__(self, sources: Sequence[Submission | Judgement], journal: Journal | None, as_json: bool) -> None:
         self._journal, self._as_json = journal, as_json
-        self._ids = [None if journal is None else journal.id_of(source) for source in sources]
+        self._ids = [self._id_of(source) for source in sources]
         self._numbers: list[int] = []  # of what is judged now, in the list of all
         self._told: dict[int, Told] = {}
         self._interrupted = False
@@ -181,12 +157,23 @@ class _Done:
         self.missing: list[Submission] = []
         for number, (source, id) in enumerate(zip(sources, self._ids, strict=True)):
             earlier = None if journal is None or id is None else journal.earlier(id)
-            if earlier is not None:
+            if isinstance(source, Judgement):
+                self._take(number, source.to_dict())
+            elif earlier is not None:
                 self._earlier += 1
                 self._take(number, earlier)
             else:
                 self._numbers.append(number)
                 self.missing.append(source)
+
+    def _id_of(self, source: Submission | Judgement) -> dict[str, str] | None:
+        """None: what cannot be known again is judged again."""
+        if self._journal is None or isinstance(source, Judgement):
+            return None
+        try:
+            return self._journal.id_of(source)
+        except PolicyError:  # a file cannot be read, or is none: its judgement says so
+            return None
 
     @property
     def told(self) -> list[Told]:

@@ -12,22 +12,24 @@ import functools
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
+from sandbox_native.errors import SandboxError
+from sandbox_native.judge.boxes import Boxes
+from sandbox_native.judge.handed_in import MOST_FILES
 from sandbox_native.judge.language import Entry, Language
 from sandbox_native.judge.languages import Languages, builtin, version_of
 from sandbox_native.judge.outcomes import CompileFailure, CompileResult
 from sandbox_native.judge.program import Program
-from sandbox_native.judge.sources import MOST_FILES, Sources, prepared
+from sandbox_native.judge.sources import Sources, prepared
 from sandbox_native.judge.store import Lease, Store
 from sandbox_native.judge.values import ProblemLimits, ProgramSource
 from sandbox_native.limits import Limits
-from sandbox_native.paths import contains
+from sandbox_native.options import RunOptions
 from sandbox_native.policy import Policy
 from sandbox_native.result import Result, Status
-from sandbox_native.rules import SYSTEM
 from sandbox_native.runner import run
 
 _MIB: Final = 1 << 20
@@ -88,6 +90,7 @@ def compile_submission(
     limits: ProblemLimits | Limits = _DEFAULT,
     store: Store | None = None,
     hidden: Iterable[str | os.PathLike[str]] = (),
+    boxes: Boxes | None = None,
 ) -> Compiled:
     """Compiles a submission, validator or grader, unless the store has what came of the same before.
 
@@ -95,9 +98,12 @@ def compile_submission(
     - `limits`: of the compilation. `store`: where programs are kept (default: one in the user's cache directory).
     - `hidden`: host paths that the compiler must not see, such as a problem's directory: it matters for one that lies beneath
       the system's directories (/usr, /opt …) or beneath what the language has readable.
+    - `boxes`: Sandboxes to compile in; whoever closes them ends the compilation. None: those of `run`.
 
-    `PolicyError`: no language for these files, no main file among them, a bad name, or too large. `UnsupportedError`: the
-    compiler is not installed. `StoreError`: the store has no room. What the compiler says of the program is in the result.
+    `PolicyError`: no language for these files, or one cannot be read; `SourceError`: one is no file, none is the main one, a bad
+    name, or too large. `UnsupportedError`: the
+    compiler is not installed. `StoreError`: the store has no room. `SandboxError`: it was ended from outside. What the compiler
+    says of the program is in the result.
     """
     chosen = language or (languages if languages is not None else builtin()).of(source)
     given = prepared(source, chosen)
@@ -108,14 +114,14 @@ def compile_submission(
         if known is not None:
             return known
         bounds = limits if isinstance(limits, Limits) else compile_limits(limits)
-        return _fresh(kept_in, key, given, bounds, chosen.policy(hidden=_shown(chosen, hidden)))
+        policy = chosen.policy(hidden=chosen.to_hide(hidden))
+        return _fresh(kept_in, key, given, bounds, functools.partial(_run, boxes, policy))
 
 
-def _shown(language: Language, hidden: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """Those that a box would see, by the paths that they have there: nothing else can be hidden."""
-    roots = (*((path, path) for path in SYSTEM), *language.policy().readable)
-    named = {path for given in hidden for path in (os.path.abspath(given), os.path.realpath(given))}
-    return tuple(sorted({inside + path[len(host) :] for path in named for host, inside in roots if contains(host, path)}))
+def _run(boxes: Boxes | None, policy: Policy, argv: Sequence[str], **options: Unpack[RunOptions]) -> Result:
+    if boxes is None:
+        return run(argv, policy=policy, **options)
+    return boxes.of(policy).run(argv, **options)
 
 
 @functools.cache
@@ -150,8 +156,8 @@ def _program(store: Store, given: Sources, entry: str, lease: Lease) -> Program:
     return Program(language=given.language, name=lease.name, store=store.programs, entry=entry, lease=lease)
 
 
-def _fresh(store: Store, key: str, given: Sources, limits: Limits, policy: Policy) -> Compiled:
-    result, files, doubtful = _compiled(given, limits, policy)
+def _fresh(store: Store, key: str, given: Sources, limits: Limits, run_compiler: Callable[..., Result]) -> Compiled:
+    result, files, doubtful = _compiled(given, limits, run_compiler)
     entry = given.entry
     if result.ok and given.language.entry is Entry.JVM_CLASS:
         entry = _class(given, files)
@@ -173,21 +179,24 @@ def _fresh(store: Store, key: str, given: Sources, limits: Limits, policy: Polic
     return Compiled(result=result)
 
 
-def _compiled(given: Sources, limits: Limits, policy: Policy) -> tuple[CompileResult, dict[str, bytes], bool]:
+def _compiled(
+    given: Sources, limits: Limits, run_compiler: Callable[..., Result]
+) -> tuple[CompileResult, dict[str, bytes], bool]:
     """What the compiler said, the files of the program, and whether another time may end otherwise."""
     language = given.language
     kept = dict(given.files) if language.keep_sources else {}
     if not language.compile:
         return CompileResult(language=language.name), kept, False
-    result = run(
+    result = run_compiler(
         given.command,
-        policy=policy,
         limits=limits,
         files=given.files,
         collect=language.outputs,
         env=dict(language.compile_environment),
         merge_stderr=True,
     )
+    if result.status is Status.CANCELLED:
+        raise SandboxError("the compilation was ended from outside")
     # Of a program that is its sources the rest is a convenience.
     refused = result.files_refused if result.ok and not language.keep_sources else {}
     outcome = CompileResult(

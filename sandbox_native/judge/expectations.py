@@ -110,7 +110,7 @@ def time_limit(limits: ProblemLimits, slowest_accepted: float | None) -> float:
             "the problem states no time limit, and no accepted submission gives one",
             field="cpu_seconds",
             value=None,
-            remedy="give one (Options.cpu_seconds, .timelimit in a package), or take that of `inferred_limit(problem, options)`",
+            remedy="give one (Options.cpu_seconds, .timelimit in a package), or judge by `with_time_limit(problem)`",
         )
     steps = math.ceil(slowest_accepted * limits.time_multiplier / limits.time_resolution_seconds)
     return max(1, steps) * limits.time_resolution_seconds

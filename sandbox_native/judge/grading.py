@@ -73,6 +73,7 @@ class Grader:
         self._run_all = run_all
         self._groups = {group.name: group for group in problem.data.groups()}
         self._counts = {name: sum(isinstance(item, Case) for item in group.items) for name, group in self._groups.items()}
+        self._needed = {name: self._all_needed(group) for name, group in self._groups.items()}
         self._said: dict[tuple[tuple[str, ...], bytes], bytes | str] = {}  # by the package's own grader
 
     def cases(self, results: Results) -> Iterator[Case]:
@@ -124,11 +125,20 @@ class Grader:
 
     def _required(self, group: Group, results: Results) -> bool:
         """Whether the groups that this one depends on are accepted, so far as is known."""
-        grading = group.grading
-        if not isinstance(grading, PointsGrading):
-            return True
-        names = [case.name for name in grading.require_pass if name in self._groups for case in self._groups[name].cases()]
-        return all(name not in results or results[name].verdict is Verdict.AC for name in names)
+        return all(name not in results or results[name].verdict is Verdict.AC for name in self._needed[group.name])
+
+    def _all_needed(self, group: Group) -> tuple[str, ...]:
+        """The cases that must be accepted for a group to be run. Those of a group that is not run count as not accepted, so what
+        it depends on is needed too."""
+        found: dict[str, Group] = {}
+        left = [group]
+        while left:
+            grading = left.pop().grading
+            names = grading.require_pass if isinstance(grading, PointsGrading) else ()
+            new = {name: self._groups[name] for name in names if name in self._groups and name not in found}
+            found.update(new)
+            left.extend(new.values())
+        return tuple(case.name for one in found.values() for case in one.cases())
 
     @staticmethod
     def _ignored(group: Group, item: Case | Group) -> bool:

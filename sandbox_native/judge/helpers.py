@@ -73,7 +73,7 @@ def helper(
 ) -> Helper:
     """Compiles it. `readable`: what its box shows beside the program. SandboxError when it does not compile; otherwise as of
     `compile_submission`."""
-    compiled = compile_submission(source, languages=languages, limits=limits, store=store)
+    compiled = compile_submission(source, languages=languages, limits=limits, store=store, boxes=boxes)
     if compiled.program is None:
         said = compiled.result.output.strip()[-_WORDS:]
         raise SandboxError(f"{role} {source.name} does not compile ({compiled.result.failure}): {said}")

@@ -1,20 +1,22 @@
-"""Whether a package's own input validators accept its inputs. Host process; called by the judge's command when it verifies.
+"""Whether a package's own input validators accept its inputs, and refuse what is to be refused. Host process; called by
+verification.py.
 
 Source: the problem package format, "Input Validators": `validator [flags] < input`, exit code 42 for an input as it should be;
-every validator must accept every input.
+every validator must accept every input, those of invalid_output and valid_output too, and at least one must refuse each of
+invalid_input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from sandbox_native.errors import SandboxError, UnsupportedError
 from sandbox_native.judge.boxes import Boxes
-from sandbox_native.judge.helpers import Helper, helper
+from sandbox_native.judge.helpers import Helper, helper, limit_of
 from sandbox_native.judge.setup import Options
 from sandbox_native.judge.validators import ACCEPT
-from sandbox_native.judge.values import Case, Problem, ProgramSource
+from sandbox_native.judge.values import Case, Problem, ProgramSource, ValidationKind
 from sandbox_native.options import Job
 from sandbox_native.result import Result
 
@@ -22,8 +24,13 @@ _WORDS: Final = 300
 
 
 def input_faults(problem: Problem, options: Options) -> Iterator[str]:
-    """What its input validators object to, one line for each input and validator as it is found; and which of them cannot be
-    run. UnsupportedError: the machine lacks a compiler or a layer."""
+    """What its input validators object to, one line for each input and validator as it is found; which of them cannot be run; and
+    what none of them refuses that is to be refused. UnsupportedError: the machine lacks a compiler or a layer."""
+    invalid = [one.case for one in problem.validation if one.kind is ValidationKind.INVALID_INPUT]
+    others = (one.case for one in problem.validation if one.kind is not ValidationKind.INVALID_INPUT)
+    valid = {case.name: case for case in (*problem.cases(), *others)}.values()  # a sample's output has the sample's input
+    refused: set[str] = set()
+    all_ran = True
     with Boxes() as boxes:
         for source in problem.input_validators:
             role = f"the input validator {source.name}"
@@ -32,12 +39,21 @@ def input_faults(problem: Problem, options: Options) -> Iterator[str]:
             except UnsupportedError:
                 raise
             except SandboxError as error:
+                all_ran = False
                 yield f"{role} cannot be run: {error}"
-            else:
-                yield from _objections(validator, source, problem.cases())
+                continue
+            yield from (f"{case.name}.in: {words}" for case, words, _ in _objections(validator, source, valid))
+            for case, words, limit in _objections(validator, source, invalid):
+                refused.add(case.name)
+                if limit:  # it has not said anything
+                    yield f"{case.name}.in: {words}"
+    if all_ran:  # else nobody knows what the others would say
+        yield from (f"{case.name}.in: no input validator refuses it" for case in invalid if case.name not in refused)
 
 
-def _objections(validator: Helper, source: ProgramSource, cases: tuple[Case, ...]) -> Iterator[str]:
+def _objections(validator: Helper, source: ProgramSource, cases: Iterable[Case]) -> Iterator[tuple[Case, str, str | None]]:
+    """Each case that it does not accept, what it says, and the limit that it passed, if it did."""
+    asked = list(cases)
     jobs = (
         Job(
             argv=validator.argv(_flags(case, source)),
@@ -46,13 +62,13 @@ def _objections(validator: Helper, source: ProgramSource, cases: tuple[Case, ...
             env=validator.program.env,
             merge_stderr=True,
         )
-        for case in cases
+        for case in asked
     )
-    for case, outcome in zip(cases, validator.sandbox.map(jobs), strict=True):
+    for case, outcome in zip(asked, validator.sandbox.map(jobs), strict=True):
         if isinstance(outcome, SandboxError):
             raise outcome
         if outcome.exit_code != ACCEPT:
-            yield f"{case.name}.in: {_words(validator, outcome)}"
+            yield case, _words(validator, outcome), limit_of(outcome)
 
 
 def _flags(case: Case, source: ProgramSource) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class Interaction:
 
         def once() -> CaseResult:
             one = self.play(case, b"", None)
-            return case_result(case, one.result, one.end, one.opinion)
+            return case_result(case, one.result, one.end, one.opinion, captured=False)
 
         return measured(once, self._terms.cpu_seconds, self._near)
 
@@ -85,7 +85,7 @@ class Interaction:
 
             played = Match(validator, submission, self._wall, _rejects).play()
         end, found = self._judged(played)
-        return Pass(result=played.submission, end=end, opinion=found, feedback=played.validator.files)
+        return Pass(result=played.submission, end=end, opinion=found, feedback=played.validator.files, captured=False)
 
     def _judged(self, played: Played) -> tuple[End, Opinion]:
         own = self._terms.end(played.submission)

@@ -1,12 +1,14 @@
 """What a judge has done so far, a judgement a line, so that it can go on from there. Host process; used by the judge's command.
 
 A line is `Judgement.to_dict()` behind `line` and `id`; resultlines.py keeps lines whole. What counts as the same work: the
-submission's name and files, the files of the package, the options and the language. A JE is no result: it is tried again.
+submission's name and files, what is expected of it, the files of the package, the options and the language. A JE is no result: it
+is tried again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,8 +17,10 @@ from typing import Any, Final, Self
 
 from sandbox_native.errors import PolicyError
 from sandbox_native.joblines import key_of
+from sandbox_native.judge.as_json import plain
+from sandbox_native.judge.handed_in import contents
 from sandbox_native.judge.setup import Options
-from sandbox_native.judge.values import Problem, ProgramSource, SourceFile
+from sandbox_native.judge.values import Problem, ProgramSource, Submission
 from sandbox_native.judge.verdicts import Verdict
 from sandbox_native.resultlines import ResultFile
 
@@ -44,7 +48,7 @@ class Journal:
             self._kept[key_of(line["id"])] = told
 
     def id_of(self, source: ProgramSource) -> dict[str, str]:
-        """What stands for the judging of a submission. OSError when a file of it cannot be read."""
+        """What stands for the judging of a submission. PolicyError when a file of it cannot be read or is none."""
         return {
             "submission": source.name,
             "source": source_digest(source, self._options),
@@ -69,15 +73,17 @@ class Journal:
 
 
 def source_digest(source: ProgramSource, options: Options) -> str:
-    """Of a program's files and its language. OSError when one cannot be read."""
+    """Of a program's files, its language and what is expected of it. PolicyError when a file cannot be read, or is none."""
     digest = hashlib.blake2b(digest_size=16)
-    for file in sorted(source.files, key=lambda file: file.name):
-        _add(digest, file.name.encode("utf-8", "surrogateescape"))
-        _add(digest, _content_digest(file))
+    for name, data in sorted(contents(source).items()):
+        _add(digest, name.encode("utf-8", "surrogateescape"))
+        _add(digest, hashlib.blake2b(data, digest_size=16).digest())
     try:
         _add(digest, repr(options.languages.of(source)).encode())
     except PolicyError:  # its judgement says so
         _add(digest, b"")
+    expected = source.expected if isinstance(source, Submission) else None
+    _add(digest, json.dumps(plain(expected)).encode())  # whose sets have no order of their own
     return digest.hexdigest()
 
 
@@ -97,13 +103,6 @@ def _files(root: Path) -> Iterator[Path]:
         if Path(directory) == root and "submissions" in names:
             names.remove("submissions")  # each has a digest of its own
         yield from (place for name in files if (place := Path(directory, name)).is_file())
-
-
-def _content_digest(file: SourceFile) -> bytes:
-    if isinstance(file.content, bytes):
-        return hashlib.blake2b(file.content, digest_size=16).digest()
-    with open(file.content, "rb") as opened:
-        return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).digest()
 
 
 def _add(digest: hashlib.blake2b, part: bytes) -> None:

@@ -10,21 +10,24 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Final, TypeAlias
 
 from sandbox_native.errors import PolicyError, SandboxError, UnsupportedError
+from sandbox_native.judge.ahead import Begun, judge_ahead
 from sandbox_native.judge.attempt import Terms
+from sandbox_native.judge.bounds import missed_bounds
 from sandbox_native.judge.boxes import Boxes
-from sandbox_native.judge.casework import Judged
-from sandbox_native.judge.compiling import compile_submission
+from sandbox_native.judge.casework import Casework, Judged
+from sandbox_native.judge.compiling import Compiled, compile_submission
 from sandbox_native.judge.expectations import needs_all_cases, time_limit, unmet
 from sandbox_native.judge.grading import Grade, Grader
+from sandbox_native.judge.handed_in import SourceError, size_of, source_at
 from sandbox_native.judge.languages import Languages
 from sandbox_native.judge.outcomes import CaseResult, CompileResult, Judgement
 from sandbox_native.judge.problems import load_problem
 from sandbox_native.judge.setup import Options, Setup
-from sandbox_native.judge.values import Case, Problem, ProgramSource, SourceFile, Submission
+from sandbox_native.judge.values import Case, Problem, ProgramSource, Submission
 from sandbox_native.judge.verdicts import Verdict
 
 Watcher: TypeAlias = Callable[[CaseResult], object]
@@ -46,8 +49,10 @@ def judge(
 
     - `submission`: a value, or the path of a source file or of a directory of them. `problem`: a value, or a path as of
       `load_problem`.
-    - `boxes`: kept Sandboxes to run in; they save some 10 ms for each submission, and stay the caller's.
-    - `on_case`: called with the result of each case as it is there.
+    - `boxes`: kept Sandboxes to compile and run in; they save some 10 ms for each submission, and stay the caller's, who may end
+      what runs (`Boxes.end_runs`).
+    - `on_case`: called with the result of each case as it is there. Without it, the next case starts while the output of the
+      last one is compared.
 
     The options: `cpu_seconds` replaces the problem's limit of CPU time. `parallel`: cases at once; what a group does not want
     judged any more may then have run in vain, and the judgement is the same. `rerun_near`: a result whose CPU time is that
@@ -55,37 +60,33 @@ def judge(
     the groups say of stopping; None: where the expectations of the submission need it.
 
     What goes wrong with the problem, its validator or on our side in a case is a JE with a `message`. Errors: `ProblemError`
-    for a bad package; `PolicyError` when nobody says a time limit; `UnsupportedError` when the machine lacks a compiler or a
-    layer.
+    for a bad package; `PolicyError` when nobody says a time limit (`with_time_limit(problem)` takes it from the package's own
+    submissions, and runs all of them for it); `UnsupportedError` when the machine lacks a compiler or a layer.
     """
     problem = problem if isinstance(problem, Problem) else load_problem(problem)
-    source = submission if isinstance(submission, ProgramSource) else source_at(submission)
+    try:
+        source = submission if isinstance(submission, ProgramSource) else source_at(submission)
+    except SourceError as error:
+        return refused(os.fspath(submission), problem.name, error)
     kept = boxes or Boxes()
     try:
         with Setup(problem, options, kept) as setup:
-            return Judging(setup, source, options).judgement(on_case)
+            return Judging(setup, source, options, boxes).judgement(on_case)
     finally:
         if boxes is None:
             kept.close()
 
 
-def source_at(path: str | os.PathLike[str]) -> Submission:
-    """A source file, or a directory of them, as a submission. PolicyError when it is not there or empty."""
-    place = Path(path)
-    found = sorted(entry for entry in place.rglob("*") if entry.is_file()) if place.is_dir() else [place]
-    if not found or not place.exists():
-        raise PolicyError("no source there", field="submission", value=path, remedy="name a file or a directory of files")
-    root = place if place.is_dir() else place.parent
-    return Submission(
-        name=place.name,
-        files=tuple(SourceFile(name=str(file.relative_to(root)), content=file.absolute()) for file in found),
-    )
+def refused(submission: str, problem: str, error: SourceError) -> Judgement:
+    """The judgement of what is no program: nothing of it was read."""
+    return Judgement(submission=submission, problem=problem, verdict=Verdict.CE, message=str(error))
 
 
 class Judging:
-    """One submission on its way."""
+    """One submission on its way. `boxes`: to compile in; None: those of `run`, which are there already."""
 
-    def __init__(self, setup: Setup, source: ProgramSource, options: Options) -> None:
+    def __init__(self, setup: Setup, source: ProgramSource, options: Options, boxes: Boxes | None) -> None:
+        self._boxes = boxes
         self._setup, self._problem, self._source, self._options = setup, setup.problem, source, options
         self._expected = source.expected if isinstance(source, Submission) else None
         run_all = options.run_all if options.run_all is not None else needs_all_cases(self._expected)
@@ -105,10 +106,10 @@ class Judging:
         refusal = self._refusal()
         if refusal:
             return self._compared(replace(blank, verdict=Verdict.CE, message=refusal))
-        source = with_included(self._source, self._problem, self._options.languages)
-        compiled = compile_submission(
-            source, languages=self._options.languages, limits=limits, store=self._options.store, hidden=self._setup.hidden
-        )
+        try:
+            compiled = self._compiled()
+        except SourceError as error:
+            return self._compared(replace(blank, verdict=Verdict.CE, message=str(error)))
         blank = replace(blank, language=compiled.result.language, compilation=compiled.result)
         if compiled.program is None:
             return self._compared(replace(blank, verdict=Verdict.CE, message=_why(compiled.result)))
@@ -120,7 +121,17 @@ class Judging:
         except SandboxError as error:
             return self._compared(replace(blank, message=str(error)))
         grade = self._grader.grade(self._results(judged, on_case))
-        return self._compared(_graded(blank, grade))
+        return self._compared(_graded(blank, grade), terms)
+
+    def _compiled(self) -> Compiled:
+        return compile_submission(
+            with_included(self._source, self._problem, self._options.languages),
+            languages=self._options.languages,
+            limits=self._problem.limits,
+            store=self._options.store,
+            hidden=self._setup.hidden,
+            boxes=self._boxes,
+        )
 
     def _refusal(self) -> str:
         """Why the submission is not even compiled; empty when it is."""
@@ -131,7 +142,10 @@ class Judging:
         allowed = self._problem.languages
         if allowed is not None and language.name not in {self._known(name) for name in allowed}:
             return f"programs in {language.title} are not permitted: {', '.join(sorted(allowed))} are"
-        size = sum(_size(file) for file in self._source.files)
+        try:
+            size = sum(size_of(file, f"program {self._source.name}: {file.name}") for file in self._source.files)
+        except SourceError as error:
+            return str(error)
         most = self._problem.limits.code_bytes
         return f"the source has {size} bytes, and may have {most}" if size > most else ""
 
@@ -145,24 +159,29 @@ class Judging:
         results: dict[str, CaseResult] = {}
 
         def one(case: Case) -> CaseResult:
-            try:
-                return judged(case)
-            except UnsupportedError:
-                raise
-            except (SandboxError, OSError) as error:
-                return CaseResult(case=case.name, verdict=Verdict.JE, message=str(error))
+            return _result(judged, case)
 
         def note(result: CaseResult) -> None:
             results[result.case] = result
             if on_case is not None:
                 on_case(result)
 
-        if self._options.parallel == 1:
+        if on_case is None and self._options.parallel == 1 and isinstance(judged, Casework) and judged.has_steps:
+            self._ahead(judged, note, results)
+        elif self._options.parallel == 1:
             for case in self._grader.cases(results):
                 note(one(case))
         else:
             self._at_once(one, note, results)
         return results
+
+    def _ahead(self, casework: Casework, note: Callable[[CaseResult], None], results: Mapping[str, CaseResult]) -> None:
+        def take(begun: Begun) -> bool:
+            result = _result(lambda _: begun.rated(), begun.case)
+            note(result)
+            return result.verdict is Verdict.AC
+
+        judge_ahead(casework, self._grader.cases(results), take, lambda case: next(self._grader.cases(results), None) is case)
 
     def _at_once(self, one: Judged, note: Callable[[CaseResult], None], results: Mapping[str, CaseResult]) -> None:
         waiting = iter(self._grader.cases(results))
@@ -177,15 +196,29 @@ class Judging:
                 done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
                 for future in done:
                     note(future.result())
+        except KeyboardInterrupt:
+            self._setup.boxes.end_runs()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _compared(self, judgement: Judgement) -> Judgement:
-        """With what the package expects of the submission."""
+    def _compared(self, judgement: Judgement, terms: Terms | None = None) -> Judgement:
+        """With what the package expects of the submission. `terms`: of the runs, if it ran."""
         if self._expected is None:
             return judgement
         missing = unmet(self._expected, judgement, self._problem)
+        if terms is not None:
+            bound = partial(self._longer, terms)
+            missing += (*missed_bounds(self._expected, judgement.cases, self._problem, terms.cpu_seconds, bound),)
         return replace(judgement, expected=not missing, unmet=missing)
+
+    def _longer(self, terms: Terms, case: Case) -> CaseResult:
+        """Judged with a limit that is longer by the package's safety margin."""
+        limits = self._problem.limits
+        assert terms.problem.cpu_seconds is not None
+        seconds = terms.problem.cpu_seconds * limits.time_safety_margin
+        more = Terms.of(terms.program, limits, seconds, self._options.rerun_near)
+        return _result(lambda one: self._setup.way(more)(one), case)
 
 
 def with_included(source: ProgramSource, problem: Problem, languages: Languages) -> ProgramSource:
@@ -199,8 +232,13 @@ def with_included(source: ProgramSource, problem: Problem, languages: Languages)
     return replace(source, files=(*(file for file in source.files if file.name not in theirs), *added))
 
 
-def _size(file: SourceFile) -> int:
-    return len(file.content) if isinstance(file.content, bytes) else file.content.stat().st_size
+def _result(judged: Judged, case: Case) -> CaseResult:
+    try:
+        return judged(case)
+    except UnsupportedError:
+        raise
+    except (SandboxError, OSError) as error:
+        return CaseResult(case=case.name, verdict=Verdict.JE, message=str(error))
 
 
 def _why(result: CompileResult) -> str:

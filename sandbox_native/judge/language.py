@@ -6,6 +6,7 @@ Made by languages.py of TOML (or by hand), used by compiling.py and program.py. 
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +15,9 @@ from typing import Final, Unpack
 
 from sandbox_native.errors import PolicyError
 from sandbox_native.limits import Limits
+from sandbox_native.paths import contains
 from sandbox_native.policy import Policy, PolicyFields
+from sandbox_native.rules import SYSTEM
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -177,6 +180,12 @@ class Language:
         merged["path"] = (*own.path, *self.path, *given.get("path", ()))
         merged["syscalls"] = tuple(dict.fromkeys((*self.syscalls, *given.get("syscalls", ()))))
         return Policy.strict(**merged)
+
+    def to_hide(self, paths: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
+        """Those that its boxes would show, by the names that they have there: nothing else can be hidden."""
+        roots = (*((path, path) for path in SYSTEM), *self.policy().readable)
+        named = {path for given in paths for path in (os.path.abspath(given), os.path.realpath(given))}
+        return tuple(sorted({inside + path[len(host) :] for path in named for host, inside in roots if contains(host, path)}))
 
     def lacked_memory(self, stderr: bytes) -> bool:
         """Whether the words that a failed run left say that its run-time was refused memory."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Self, get_type_hints
 
 from sandbox_native.errors import ExecError, PolicyError, UnsupportedError
 from sandbox_native.executables import ExecutableResolver
+from sandbox_native.judge.handed_in import opened
 from sandbox_native.judge.language import Entry, Language, as_pairs
 from sandbox_native.judge.values import ProgramSource, SourceFile
 from sandbox_native.limits import Limits
@@ -117,8 +118,8 @@ def builtin() -> Languages:
 def _starts(file: SourceFile) -> bool:
     if isinstance(file.content, bytes):
         return file.content.startswith(_STARTS)
-    with open(file.content, "rb") as opened:
-        return opened.read(4).startswith(_STARTS)
+    with opened(file.content, f"program {file.name}") as content:
+        return content.read(4).startswith(_STARTS)
 
 
 def _language(where: str, code: str, table: object, base: Language | None) -> Language:

@@ -26,12 +26,14 @@ from sandbox_native.sandbox import Sandbox
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pass:
-    """One pass that is over. `feedback`: the validator's directory, empty where it was not asked."""
+    """One pass that is over. `feedback`: the validator's directory, empty where it was not asked. `captured`: whether its output
+    came by here."""
 
     result: Result
     end: End
     opinion: Opinion
     feedback: Mapping[str, bytes] = field(default_factory=dict)
+    captured: bool = True
 
     @property
     def accepted(self) -> bool:
@@ -101,9 +103,11 @@ class Passes:
 def _summary(case: Case, passes: list[Pass], fault: str) -> CaseResult:
     last = passes[-1]
     found = replace(last.opinion, verdict=Verdict.JE, message=fault) if fault else last.opinion
-    summary = case_result(case, last.result, last.end, found, passes=len(passes))
+    summary = case_result(case, last.result, last.end, found, passes=len(passes), captured=last.captured)
     usages = [one.result.usage for one in passes]
     most = max(usages, key=lambda usage: usage.peak_memory_bytes)
+    if summary.noise is not None and len({usage.core for usage in usages}) > 1:
+        summary = replace(summary, noise=replace(summary.noise, core=None))
     return replace(
         summary,
         cpu_seconds=max(usage.cpu_seconds for usage in usages),

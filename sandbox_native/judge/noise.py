@@ -23,20 +23,35 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _V1, _V2 = ("cpu.cfs_quota_us", "throttled_time", 1e9), ("cpu.max", "throttled_usec", 1e6)
 
 
+class Watch:
+    """From the start of a run to its end. The calling thread is on the cores that the run is on."""
+
+    def __init__(self) -> None:
+        self._cores = os.sched_getaffinity(0)
+        self._before = self._after = self._now()
+
+    def end(self) -> None:
+        self._after = self._now()
+
+    def noted(self, result: CaseResult) -> CaseResult:
+        """With what disturbed the run in its `noise`."""
+        if result.noise is None:
+            return result
+        throttled, stolen = map(_since, self._before, self._after)
+        core = result.noise.core  # of a pinned Sandbox
+        if core is None and len(self._cores) == 1:
+            core = next(iter(self._cores))
+        return replace(result, noise=replace(result.noise, throttled_seconds=throttled, steal_seconds=stolen, core=core))
+
+    def _now(self) -> tuple[float | None, float | None]:
+        return throttled_seconds(), steal_seconds(self._cores)
+
+
 def watched(once: Callable[[], CaseResult]) -> CaseResult:
-    """The result of `once`, its `noise` with what disturbed the run. The calling thread is on the cores that the run is on."""
-    cores = os.sched_getaffinity(0)
-    throttled, stolen = throttled_seconds(), steal_seconds(cores)
+    watch = Watch()
     result = once()
-    if result.noise is None:
-        return result
-    noise = replace(
-        result.noise,
-        throttled_seconds=_since(throttled, throttled_seconds()),
-        steal_seconds=_since(stolen, steal_seconds(cores)),
-        core=next(iter(cores)) if len(cores) == 1 else None,
-    )
-    return replace(result, noise=noise)
+    watch.end()
+    return watch.noted(result)
 
 
 def _since(before: float | None, after: float | None) -> float | None:

@@ -36,7 +36,7 @@ class Noise(Value):
 
     `throttled_seconds`: how long the quota of a control group around us stopped its processes during the run. `steal_seconds`:
     what the hypervisor kept from the cores that it could be on. `core`: the one that it was bound to, as the workers of a
-    Judge bind theirs. `runs`: the CPU time of every run, the counted one being the least (`rerun_near`).
+    Judge and pinned Boxes bind theirs. `runs`: the CPU time of every run, the counted one being the least (`rerun_near`).
     """
 
     voluntary_switches: int = 0
@@ -55,6 +55,11 @@ class CaseResult(Value):
     `exit_code` and `signal` (its name, "SIGSEGV") are there when they apply. `message` is for judges (the checker's words),
     `team_message` for the author of the submission. `score` and `score_multiplier` are what the validator gave, None when it
     gave none. `output` and `errors` are bounded heads of what was written, `output_bytes` how much there was.
+
+    Of an interactive submission `output` is empty and `output_bytes` None: what it writes goes to the validator through a pipe of
+    the kernel's, which tells nobody how much went through it; to count or keep it something of ours would have to stand between
+    the two and hand on each line, which the submission would wait for. No limit of output holds there: a flood is ended by the
+    limits of time, or by the validator. `errors` is there as ever.
     """
 
     case: str
@@ -72,7 +77,7 @@ class CaseResult(Value):
     score: float | None = None
     score_multiplier: float | None = None
     output: bytes = b""
-    output_bytes: int = 0
+    output_bytes: int | None = 0
     errors: bytes = b""
     killed_processes: int = 0
     passes: int = 1

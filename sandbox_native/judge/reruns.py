@@ -17,7 +17,12 @@ _RERUNS: Final = 2
 def measured(once: Callable[[], CaseResult], limit_seconds: float, near: float) -> CaseResult:
     """The result of `once`, or of the run with the least CPU time of up to three where the first one's is within the share `near`
     of the limit. `noise.runs` has the times of all."""
-    first = best = watched(once)
+    return best_of(watched(once), once, limit_seconds, near)
+
+
+def best_of(first: CaseResult, once: Callable[[], CaseResult], limit_seconds: float, near: float) -> CaseResult:
+    """As `measured`, of a case that has had its first run."""
+    best = first
     runs = [first.cpu_seconds]
     while len(runs) <= _RERUNS and _is_close(best, limit_seconds, near):
         again = watched(once)

@@ -24,8 +24,6 @@ from sandbox_native.judge.shown import Shown
 from sandbox_native.judge.store import Store
 from sandbox_native.judge.validators import Validator
 from sandbox_native.judge.values import CheckerKind, Problem
-from sandbox_native.paths import contains
-from sandbox_native.rules import SYSTEM
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +48,7 @@ class Setup:
     """A context manager. What is compiled is compiled when it is first needed."""
 
     def __init__(self, problem: Problem, options: Options, boxes: Boxes) -> None:
-        self.problem, self._options, self._boxes = problem, options, boxes
+        self.problem, self._options, self.boxes = problem, options, boxes
         self._lock = threading.Lock()
         self._shown: Shown | None = None
         self._validator: Validator | None = None
@@ -58,14 +56,13 @@ class Setup:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The problem's directory where it lies among what every box sees."""
-        root = None if self.problem.root is None else os.path.realpath(self.problem.root)
-        return () if root is None or not any(contains(os.path.realpath(shown), root) for shown in SYSTEM) else (root,)
+        """What no box shows: the problem's directory."""
+        return () if self.problem.root is None else (os.fspath(self.problem.root),)
 
     def way(self, terms: Terms) -> Judged:
         """How the cases of this problem are judged for one program. SandboxError: the problem's own program does not compile."""
         problem, near = self.problem, self._options.rerun_near
-        sandbox = self._boxes.of(terms.program.policy(hidden=self.hidden))
+        sandbox = self.boxes.of(terms.program.policy(hidden=terms.program.language.to_hide(self.hidden)))
         if problem.interactive or problem.multi_pass:
             validator = self._own_validator()
             run: Run = PlainPass(sandbox, terms, validator)
@@ -75,9 +72,10 @@ class Setup:
                 if not problem.multi_pass:
                     return interaction.judge
             return Passes(run, terms, problem.limits.passes, rerun_near=near).judge
-        return Casework(sandbox, terms, self._check(), rerun_near=near).judge
+        return Casework(sandbox, terms, self.check(), rerun_near=near)
 
-    def _check(self) -> Check:
+    def check(self) -> Check:
+        """What checks an output. SandboxError: the problem's own validator does not compile."""
         checker = self.problem.checker
         return self._own_validator() if checker.kind is CheckerKind.PROGRAM else Compared(checker)
 
@@ -92,7 +90,7 @@ class Setup:
                     "the output validator",
                     checker.program,
                     self.problem.limits,
-                    self._boxes,
+                    self.boxes,
                     self._options.languages,
                     self._options.store,
                     self._shown.readable,
@@ -118,7 +116,7 @@ class Setup:
                 if source is None:
                     raise SandboxError("the problem wants a grader of its own, and there is none")
                 languages, store = self._options.languages, self._options.store
-                self._grader = helper("the grader", source, self.problem.limits, self._boxes, languages, store)
+                self._grader = helper("the grader", source, self.problem.limits, self.boxes, languages, store)
             return self._grader
 
     def close(self) -> None:

@@ -11,17 +11,15 @@ import platform
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from sandbox_native import paths
 from sandbox_native.errors import PolicyError
+from sandbox_native.judge.handed_in import SourceError, contents
 from sandbox_native.judge.language import Entry, Language
-from sandbox_native.judge.values import ProgramSource, Source
+from sandbox_native.judge.values import ProgramSource
 
 _FORMAT: Final = 1  # of keys and of what is kept by them
-MOST_FILES: Final = 4096
-_LARGEST: Final = 64 << 20
 _PUBLIC_CLASS: Final = re.compile(
     r"^\s*public\s+(?:(?:abstract|final|sealed|non-sealed|strictfp)\s+)*(?:class|interface|enum|record)\s+(\w+)", re.MULTILINE
 )
@@ -74,36 +72,19 @@ class Sources:
 def prepared(source: ProgramSource, language: Language) -> Sources:
     """The files of a program in that language.
 
-    `PolicyError`: there are none, too many or too large ones, a name leads out of the directory, a file cannot be read, or none
-    is the main one.
+    `SourceError`: there are none, too many or too large ones, one is a link or no file, a name leads out of the directory, or
+    none is the main one. `PolicyError`: a file cannot be read.
     """
     where = f"program {source.name}"
-    if not 0 < len(source.files) <= MOST_FILES:
-        raise PolicyError("none, or too many", field=f"{where}: files", value=len(source.files), remedy=f"give 1 to {MOST_FILES}")
-    contents: dict[str, bytes] = {}
-    left = _LARGEST
-    for file in source.files:
-        if file.name in contents:
-            raise PolicyError("named twice", field=f"{where}: files", value=file.name, remedy="rename one")
-        contents[file.name] = data = _content(f"{where}: {file.name}", file.content, left)
-        left -= len(data)
-    files = _with_extension(paths.files(contents, where), language)
+    read = contents(source)
+    try:
+        named = paths.files(read, where)
+    except PolicyError as error:
+        raise SourceError.of(error) from None
+    files = _with_extension(named, language)
     if language.entry is Entry.JVM_CLASS:
         return Sources(language=language, files=_named_by_class(files, language), entry=source.entry_point or "")
     return Sources(language=language, files=files, entry=_main_file(where, files, language, source.entry_point))
-
-
-def _content(where: str, content: Source, left: int) -> bytes:
-    if isinstance(content, Path):
-        try:
-            with open(content, "rb") as file:
-                content = file.read(left + 1)
-        except OSError as error:
-            reason = f"cannot be read: {os.strerror(error.errno or 0)}"
-            raise PolicyError(reason, field=where, value=str(content), remedy="name a file that the host can read") from error
-    if len(content) > left:
-        raise PolicyError("too large", field=where, value=len(content), remedy=f"all files together may have {_LARGEST} bytes")
-    return content
 
 
 def _with_extension(files: dict[str, bytes], language: Language) -> dict[str, bytes]:
@@ -139,4 +120,4 @@ def _main_file(where: str, files: Mapping[str, bytes], language: Language, state
         return own[0]
     names = " or ".join(language.main_files) or "main"
     value = ", ".join(own[:8]) if stated is None else stated
-    raise PolicyError("no main file", field=where, value=value, remedy=f"name one {names}, or state an entry point")
+    raise SourceError("no main file", field=where, value=value, remedy=f"name one {names}, or state an entry point")

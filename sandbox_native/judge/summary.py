@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from sandbox_native.judge.values import Problem
 from sandbox_native.units import format_bytes, format_seconds
 
 Told = Mapping[str, Any]
@@ -34,6 +35,13 @@ def why(case: Told) -> str:
     if case["exit_code"]:
         return f"exit code {case['exit_code']}"
     return str(case["message"])
+
+
+def limits_in_words(problem: Problem, cpu_seconds: float | None) -> str:
+    """`cpu_seconds`: in place of the problem's own."""
+    cpu_limit = problem.limits.cpu_seconds if cpu_seconds is None else cpu_seconds
+    memory = f"{format_bytes(problem.limits.memory_bytes)} of memory"
+    return memory if cpu_limit is None else f"{format_seconds(cpu_limit)} of CPU time, {memory}"
 
 
 def most(told: Told, name: str) -> float:

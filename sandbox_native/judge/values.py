@@ -62,6 +62,8 @@ __all__ = [
     "Source",
     "SourceFile",
     "Submission",
+    "ValidationCase",
+    "ValidationKind",
     "VerdictMode",
 ]
 
@@ -186,6 +188,26 @@ class Group(Value):
                 yield from item.groups()
 
 
+class ValidationKind(StrEnum):
+    """What the package's own validators must make of a `ValidationCase`."""
+
+    INVALID_INPUT = "invalid_input"
+    """At least one input validator refuses its input."""
+    INVALID_OUTPUT = "invalid_output"
+    """The input is valid, and the checker does not accept the output."""
+    VALID_OUTPUT = "valid_output"
+    """The input is valid, and the checker accepts the output."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValidationCase(Value):
+    """Data that no submission is judged on: it tests the validators. `output` is there unless the input is to be invalid."""
+
+    kind: ValidationKind
+    case: Case
+    output: Source = b""
+
+
 class CheckerKind(StrEnum):
     """How outputs are compared with answers."""
 
@@ -217,8 +239,9 @@ class ProblemLimits(Value):
     """Limits of a problem. `cpu_seconds` is None where the package leaves it to the machine that judges.
 
     `wall_seconds` None: `wall_limit`. The defaults are those that the problem package format calls typical.
-    `time_multiplier` and `time_resolution_seconds` are for `expectations.time_limit`: the slowest accepted submission times the
-    multiplier, up to the next multiple of the resolution, is the limit.
+    `time_multiplier`: the limit is at least the slowest accepted submission's time times this; one that is inferred is the next
+    multiple of `time_resolution_seconds` from there. `time_safety_margin`: a submission that is to be too slow takes at least
+    the limit times this. 1 where the package asks for no distance.
     """
 
     cpu_seconds: float | None = None
@@ -233,6 +256,7 @@ class ProblemLimits(Value):
     validation_output_bytes: int = 8 * _MIB
     passes: int = 2
     time_multiplier: float = 2.0
+    time_safety_margin: float = 1.5
     time_resolution_seconds: float = 1.0
 
     def wall_limit(self, cpu_seconds: float) -> float:
@@ -263,6 +287,7 @@ class Problem(Value):
     validator_scores: bool = False
     grader: ProgramSource | None = None
     input_validators: tuple[ProgramSource, ...] = ()
+    validation: tuple[ValidationCase, ...] = ()
     languages: frozenset[str] | None = None
     include: Mapping[str, tuple[SourceFile, ...]] = field(default_factory=dict)
     submissions: tuple[Submission, ...] = ()

@@ -18,7 +18,6 @@ SPACE: Final = b" \t\n\v\f\r"  # isspace of the C locale, and what bytes.split()
 _CLASS: Final = rb" \t\n\v\f\r"
 _TOKEN: Final = re.compile(rb"[^" + _CLASS + rb"]+")
 _RUN: Final = re.compile(rb"[" + _CLASS + rb"]+|[^" + _CLASS + rb"]+")
-_BEFORE_NEWLINE: Final = re.compile(rb"[ \t\v\f\r]+(?=\n)")
 
 
 class Stream(Protocol):
@@ -102,7 +101,7 @@ class Items:
         if len(text) > LONGEST:
             self.items = [piece for item in self.items for piece in _pieces(item)]
         if self._trim:
-            self.items = [_BEFORE_NEWLINE.sub(b"", item) if b"\n" in item else item for item in self.items]
+            self.items = [_trimmed(item) if b"\n" in item else item for item in self.items]
             if self.finished and self.items and self.items[-1][:1] in SPACE:
                 self.items.pop()
 
@@ -112,6 +111,11 @@ def _pieces(item: bytes) -> Iterator[bytes]:
         yield _marked(item[:LONGEST])
         item = item[LONGEST:]
     yield item
+
+
+def _trimmed(space: bytes) -> bytes:
+    """White space without what stands before a newline."""
+    return b"\n" * space.count(b"\n") + space[space.rfind(b"\n") + 1 :]
 
 
 def _marked(piece: bytes) -> bytes:

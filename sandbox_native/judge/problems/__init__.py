@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 
 from sandbox_native.judge.problems.archive import ENDINGS, unpack_package
-from sandbox_native.judge.problems.domjudge import INI
 from sandbox_native.judge.problems.errors import ProblemError
-from sandbox_native.judge.problems.folder import problem_of_cases, read_folder
-from sandbox_native.judge.problems.metadata import FILE
+from sandbox_native.judge.problems.folder import PACKAGE_FILES, problem_of_cases, read_folder
 from sandbox_native.judge.problems.package import read_package
 from sandbox_native.judge.values import Problem
 
@@ -31,5 +29,5 @@ def load_problem(path: str | os.PathLike[str]) -> Problem:
             value=os.fspath(path),
             remedy="unpack it: problems.unpack_package(archive, directory)",
         )
-    packaged = any(os.path.lexists(os.path.join(path, name)) for name in (FILE, INI))
+    packaged = any(os.path.lexists(os.path.join(path, name)) for name in PACKAGE_FILES)
     return read_package(path) if packaged else read_folder(path)

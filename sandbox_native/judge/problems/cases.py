@@ -1,7 +1,7 @@
 """The files of a directory of test data, put together to cases.
 
-Used by testdata.py and test_groups.py (packages) and by folder.py. A case is there when its `.in` is; the files that belong to it
-have the same name with another ending.
+Used by testdata.py, test_groups.py and validation_data.py (packages) and by folder.py. A case is there when its `.in` is; the
+files that belong to it have the same name with another ending.
 """
 
 from __future__ import annotations
@@ -52,14 +52,8 @@ def found_cases(tree: Tree, inside: str, *, answers: str = "ans") -> list[Found]
 
     ProblemError for an input without its answer, and for an answer (or a `.yaml` of a case) without its input.
     """
-    by_stem: dict[str, dict[str, Entry]] = {}
-    for entry in tree.children(inside):
-        stem, ending = _parted(entry, answers)
-        if ending:
-            by_stem.setdefault(stem, {})[ending] = entry
     found: list[Found] = []
-    for stem in sorted(by_stem):
-        entries = by_stem[stem]
+    for stem, entries in by_stem(tree, inside, answers).items():
         if "in" in entries:
             found.append(_found(tree, inside, stem, entries, answers))
         elif answers in entries:
@@ -71,6 +65,16 @@ def found_cases(tree: Tree, inside: str, *, answers: str = "ans") -> list[Found]
                 remedy="add the input, or remove the answer",
             )
     return found
+
+
+def by_stem(tree: Tree, inside: str, answers: str = "ans") -> dict[str, dict[str, Entry]]:
+    """The files of a directory that belong to cases: name without ending -> ending -> entry, ordered by name."""
+    found: dict[str, dict[str, Entry]] = {}
+    for entry in tree.children(inside):
+        stem, ending = _parted(entry, answers)
+        if ending:
+            found.setdefault(stem, {})[ending] = entry
+    return dict(sorted(found.items()))
 
 
 def _found(tree: Tree, inside: str, stem: str, entries: dict[str, Entry], answers: str) -> Found:

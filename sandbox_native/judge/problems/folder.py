@@ -10,12 +10,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sandbox_native.judge.problems.cases import Found, found_cases, subdirectories
+from sandbox_native.judge.problems.cases import Found, by_stem, found_cases, subdirectories
+from sandbox_native.judge.problems.domjudge import INI
 from sandbox_native.judge.problems.errors import ProblemError
+from sandbox_native.judge.problems.metadata import FILE
 from sandbox_native.judge.problems.tree import Tree, open_tree
 from sandbox_native.judge.values import Case, Checker, FlagGrading, Group, OnReject, Problem, ProblemLimits, ScoreMode, Source
 
+PACKAGE_FILES: Final = (FILE, INI)
+"""A directory that has one of them is a package."""
 _ANSWERS: Final = ("ans", "out")
+_MOST_LOOSE: Final = 10
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
@@ -28,11 +33,15 @@ def read_folder(
 ) -> Problem:
     """The problem whose cases are the files `1.in 1.ans` (or `1.in 1.out`) of a folder and of the folders in it.
 
-    In the order of the names, with numbers as numbers: 2 before 10. ProblemError when there are no cases, or one lacks a file.
+    In the order of the names, with numbers as numbers: 2 before 10. `Problem.notes` says what else lies there. ProblemError when
+    there are no cases, one lacks a file or has a name that cannot be shown, or a package lies in the folder.
     """
-    tree = open_tree(path)
+    tree = open_tree(path, plain=True)
+    _refuse_packages(tree)
     answers = next((ending for ending in _ANSWERS if any(f.name.endswith(f".{ending}") for f in tree.files(""))), _ANSWERS[0])
-    found = sorted(_found(tree, "", answers), key=lambda case: _natural(case.name))
+    loose: list[str] = []
+    found = sorted(_found(tree, "", answers, loose), key=lambda case: _natural(case.name))
+    _refuse_unshown(tree)
     if not found:
         raise ProblemError(
             "there are no cases in it",
@@ -49,16 +58,54 @@ def read_folder(
         data=Group(items=cases, on_reject=on_reject),
         limits=limits or ProblemLimits(),
         checker=checker or Checker(),
-        notes=tuple(f"{name}: its name is not one that the format knows: ignored" for name in tree.ignored),
+        notes=(*_loose(loose), *tree.notes),
     )
 
 
-def _found(tree: Tree, inside: str, answers: str) -> Iterator[Found]:
+def _found(tree: Tree, inside: str, answers: str, loose: list[str]) -> Iterator[Found]:
+    """`loose` is told of the files that belong to no case."""
     for case in found_cases(tree, inside, answers=answers):
         case.name = case.name.lstrip("/")
         yield case
+    stems = by_stem(tree, inside, answers)
+    known = {entry.inside for entries in stems.values() if "in" in entries for entry in entries.values()}
+    loose += (entry.inside for entry in tree.children(inside) if not entry.directory and entry.inside not in known)
     for entry in subdirectories(tree, inside):
-        yield from _found(tree, entry.inside, answers)
+        yield from _found(tree, entry.inside, answers, loose)
+
+
+def _loose(names: list[str]) -> Iterator[str]:
+    if names:
+        more = f" and {len(names) - _MOST_LOOSE} more" if len(names) > _MOST_LOOSE else ""
+        yield f"{', '.join(names[:_MOST_LOOSE])}{more}: of no case: ignored"
+
+
+def _refuse_packages(tree: Tree) -> None:
+    """A package's cases without its validator and limits would be another problem."""
+    for entry in tree.files(""):
+        if entry.name in PACKAGE_FILES:
+            place = entry.inside.rpartition("/")[0]
+            raise ProblemError(
+                "it is no package itself, and one lies in it",
+                file=tree.root.name,
+                field="package",
+                value=place or entry.name,
+                remedy=f"name the package: {tree.root / place}",
+            )
+
+
+def _refuse_unshown(tree: Tree) -> None:
+    """A case is not left out for the characters of its name."""
+    for name in tree.ignored:
+        stem, _, ending = name.rpartition("/")[2].rpartition(".")
+        if stem and ending in ("in", *_ANSWERS) and not stem.startswith("."):
+            raise ProblemError(
+                "its name has characters that cannot be shown",
+                file=name,
+                field="name",
+                value=name,
+                remedy="rename it",
+            )
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

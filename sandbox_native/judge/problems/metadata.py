@@ -60,18 +60,19 @@ class Metadata:
         return self.format in LEGACY
 
 
-def read_metadata(values: Plain) -> Metadata:
-    """Metadata of the content of problem.yaml. ProblemError for what the format does not allow."""
+def read_metadata(values: Plain, *, limited: bool = False) -> Metadata:
+    """Metadata of the content of problem.yaml. ProblemError for what the format does not allow. `limited`: the time limit stands
+    elsewhere in the package."""
     fields = Fields(values, FILE)
     version = fields.text("problem_format_version", "legacy")
     if version in LEGACY:
-        return _legacy(fields, version)
+        return _legacy(fields, version, limited)
     if version == CURRENT or version in DRAFTS:
         return _current(fields, version)
     fields.refuse("problem_format_version", "that version is not known", f"versions are {', '.join((*LEGACY, *DRAFTS, CURRENT))}")
 
 
-def _legacy(fields: Fields, version: str) -> Metadata:
+def _legacy(fields: Fields, version: str, limited: bool) -> Metadata:
     fields.ignore("uuid", "author", "source", "source_url", "license", "rights_owner", "keywords", "libraries")
     kinds = set(fields.words("type")) or {"pass-fail"}
     scoring = "scoring" in kinds
@@ -89,7 +90,8 @@ def _legacy(fields: Fields, version: str) -> Metadata:
         fields.refuse("validation", "a validator gives scores in scoring problems only", "write `type: scoring`")
     minimise, group_defaults = _legacy_grading(fields.inner("grading"), scoring)
     limits = fields.inner("limits")
-    limits.number("time_safety_margin", 2.0, least=1.0)  # for whoever sets the limit
+    # A limit beside the format's own means (DOMjudge's) was set by hand: then only the distances that are written count.
+    multiplier, margin = (1.0, 1.0) if limited or limits.has("time_limit") else (5.0, 2.0)
     multi_pass = "multi-pass" in extras or "multi-pass" in kinds
     metadata = Metadata(
         format=version,
@@ -103,7 +105,8 @@ def _legacy(fields: Fields, version: str) -> Metadata:
         minimise=minimise,
         limits=_limits(
             limits,
-            time_multiplier=limits.number("time_multiplier", 5.0, least=1.0),
+            time_multiplier=limits.number("time_multiplier", multiplier, least=1.0),
+            time_safety_margin=limits.number("time_safety_margin", margin, least=1.0),
             time_resolution=1.0,
         ),
         languages=None,
@@ -145,9 +148,7 @@ def _current(fields: Fields, version: str) -> Metadata:
     multipliers = limits.inner("time_multipliers")
     if limits.has("validation_passes") and "multi-pass" not in kinds:
         limits.refuse("validation_passes", "it is for multi-pass problems only", "remove it, or add multi-pass to type")
-    # Of no use in judging; each run has a directory of its own to write to.
-    multipliers.number("time_limit_to_tle", 1.5, least=1.0)
-    fields.flag("allow_file_writing")
+    fields.flag("allow_file_writing")  # of no use in judging: each run has a directory of its own to write to
     languages = fields.texts("languages")
     metadata = Metadata(
         format=version,
@@ -162,6 +163,7 @@ def _current(fields: Fields, version: str) -> Metadata:
         limits=_limits(
             limits,
             time_multiplier=multipliers.number("ac_to_time_limit", 2.0, least=1.0),
+            time_safety_margin=multipliers.number("time_limit_to_tle", 1.5, least=1.0),
             time_resolution=limits.number("time_resolution", 1.0, least=0.0, strict=True, most=_DAY),
         ),
         languages=None if not languages or languages == ("all",) else frozenset(languages),
@@ -180,7 +182,7 @@ def _title(fields: Fields) -> str:
     return title if isinstance(title, str) else ""
 
 
-def _limits(limits: Fields, *, time_multiplier: float, time_resolution: float) -> ProblemLimits:
+def _limits(limits: Fields, *, time_multiplier: float, time_safety_margin: float, time_resolution: float) -> ProblemLimits:
     given = ProblemLimits()
     mib = 1 << 20  # in MiB: up to a TiB
     read = ProblemLimits(
@@ -195,6 +197,7 @@ def _limits(limits: Fields, *, time_multiplier: float, time_resolution: float) -
         validation_output_bytes=limits.whole("validation_output", given.validation_output_bytes // _MIB, most=mib) * _MIB,
         passes=limits.whole("validation_passes", given.passes, least=2, most=10_000),
         time_multiplier=time_multiplier,
+        time_safety_margin=time_safety_margin,
         time_resolution_seconds=time_resolution,
     )
     limits.done()

@@ -21,6 +21,7 @@ from sandbox_native.judge.problems.submissions import read_submissions
 from sandbox_native.judge.problems.test_groups import read_test_groups
 from sandbox_native.judge.problems.testdata import read_testdata
 from sandbox_native.judge.problems.tree import Tree, open_tree
+from sandbox_native.judge.problems.validation_data import read_validation_data
 from sandbox_native.judge.problems.yaml_file import load
 from sandbox_native.judge.values import (
     Checker,
@@ -53,9 +54,9 @@ def read_package(path: str | os.PathLike[str]) -> Problem:
             value=[child.name for child in tree.children("")],
             remedy="name the package's own directory, or add the file (it may be empty)",
         )
-    metadata = read_metadata(load(tree.text(entry), FILE) if entry else None)
-    notes: list[str] = []
     settings = domjudge.read_settings(tree)
+    metadata = read_metadata(load(tree.text(entry), FILE) if entry else None, limited=settings.cpu_seconds is not None)
+    notes: list[str] = []
     data = _data(tree, metadata, notes)
     checker = _checker(tree, metadata, notes)
     _check_flags(data, checker, metadata)
@@ -78,10 +79,11 @@ def read_package(path: str | os.PathLike[str]) -> Problem:
         validator_scores=metadata.validator_scores,
         grader=grader,
         input_validators=input_validators or every_program(tree, "input_format_validators", metadata.constants),
+        validation=() if metadata.legacy else read_validation_data(tree, metadata, notes),
         languages=metadata.languages,
         include=included(tree, metadata.constants),
         submissions=submissions,
-        notes=(*notes, *(f"{name}: its name is not one that the format knows: ignored" for name in tree.ignored)),
+        notes=(*notes, *tree.notes),
     )
 
 

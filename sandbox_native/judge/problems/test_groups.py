@@ -27,7 +27,7 @@ _MODES: Final = (ScoreMode.PASS_FAIL, ScoreMode.SUM, ScoreMode.MIN)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Arguments:
+class Arguments:
     """What a case inherits."""
 
     args: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def _sample(tree: Tree, metadata: Metadata) -> Group | None:
             raise ProblemError(
                 "data/sample has no groups", file=entry.inside, field="group", value=entry.name, remedy=f"remove its {FILE}"
             )
-    arguments = _arguments(fields, _Arguments())
+    arguments = read_arguments(fields, Arguments())
     fields.done()
     cases = _cases(tree, "data/sample", arguments)
     if not cases:
@@ -76,7 +76,7 @@ def _secret(tree: Tree, metadata: Metadata) -> Group:
     inside = "data/secret"
     fields = _fields(tree, inside)
     points = _points(fields, metadata, PointsGrading(score_mode=ScoreMode.SUM, max_score=100.0))
-    arguments = _arguments(fields, _Arguments())
+    arguments = read_arguments(fields, Arguments())
     fields.done()
     grouped = [entry for entry in subdirectories(tree, inside) if tree.entry(f"{entry.inside}/{FILE}")]
     items: tuple[Case | Group, ...]
@@ -117,10 +117,10 @@ def _only_groups(tree: Tree, inside: str, count: int) -> None:
             )
 
 
-def _test_group(tree: Tree, inside: str, metadata: Metadata, inherited: _Arguments) -> Group:
+def _test_group(tree: Tree, inside: str, metadata: Metadata, inherited: Arguments) -> Group:
     fields = _fields(tree, inside)
     points = _points(fields, metadata, PointsGrading())
-    arguments = _arguments(fields, inherited)
+    arguments = read_arguments(fields, inherited)
     fields.done()
     for file in tree.files(inside):
         if file.name == FILE and file.inside != f"{inside}/{FILE}":
@@ -207,9 +207,10 @@ def _check_points(secret: Group, points: PointsGrading) -> None:
         earlier[group.name] = grading.score_mode
 
 
-def _arguments(fields: Fields, inherited: _Arguments) -> _Arguments:
+def read_arguments(fields: Fields, inherited: Arguments) -> Arguments:
+    """Those that are written there, over the inherited ones."""
     fields.flag("full_feedback")  # for whoever shows results to contestants
-    return _Arguments(
+    return Arguments(
         args=fields.texts("args") if "args" in fields.values else inherited.args,
         input_validator=_named(fields) if "input_validator_args" in fields.values else inherited.input_validator,
         output_validator=(
@@ -225,7 +226,7 @@ def _named(fields: Fields) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
     return {name: named.texts(name) for name in named.values}
 
 
-def _cases(tree: Tree, inside: str, inherited: _Arguments) -> tuple[Case, ...]:
+def _cases(tree: Tree, inside: str, inherited: Arguments) -> tuple[Case, ...]:
     """The cases in a directory and in those below, ordered by name."""
     found = {case.name: _case(tree, case, inherited) for case in found_cases(tree, inside)}
     for entry in subdirectories(tree, inside):
@@ -241,11 +242,11 @@ def _cases(tree: Tree, inside: str, inherited: _Arguments) -> tuple[Case, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def _case(tree: Tree, found: Found, inherited: _Arguments) -> Case:
+def _case(tree: Tree, found: Found, inherited: Arguments) -> Case:
     entry = found.others.get("yaml")
     fields = Fields(load(tree.text(entry), entry.inside) if entry else None, entry.inside if entry else "")
     fields.ignore("input_visualizer_args", "output_visualizer_args", "args", "input_validator_args", "output_validator_args")
-    arguments = _arguments(fields, inherited)
+    arguments = read_arguments(fields, inherited)
     case = Case(
         name=found.name,
         input=found.input.path,

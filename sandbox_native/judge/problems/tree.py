@@ -4,7 +4,8 @@ Used by the other modules of problems/, in the host process. Symbolic links are 
 they lead out of it; what is handed out is the path without links, so that whoever opens it later opens that file. Devices,
 pipes and sockets are refused. The number of entries, their depth and the size of what is read into memory are bounded.
 
-Names follow the format's rule; what begins with a dot or a dash, or has other characters, is ignored (`ignored` lists it).
+Names in a package follow the format's rule; what begins with a dot or a dash, or has other characters, is ignored. Names in a
+plain folder are anything that can be shown and does not begin with a dot. `Tree.notes` says what was ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MOST_ENTRIES: Final = 100_000
 MOST_LEVELS: Final = 16
 MOST_TEXT_BYTES: Final = 1 << 20
 _NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,254}\Z")
-_MOST_IGNORED: Final = 20
+_MOST_NOTES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,13 @@ class Entry:
 
 @dataclass(slots=True)
 class Tree:
-    """The package at `root`, which has no link in it (`open_tree`). Not thread-safe: it counts what it has seen."""
+    """The package at `root`, which has no link in it (`open_tree`). Not thread-safe: it counts what it has seen.
+
+    `ignored`: what was left out for its name, so far as it was come by.
+    """
 
     root: Path
+    plain: bool = False
     ignored: list[str] = field(default_factory=list)
     _seen: int = 0
     _listed: dict[str, list[Entry]] = field(default_factory=dict)
@@ -116,8 +121,8 @@ class Tree:
             listed = sorted((entry for entry in listing if self._counted()), key=lambda entry: entry.name)
         for item in listed:
             where = f"{inside}/{item.name}" if inside else item.name
-            if not _NAME.match(item.name):
-                self._ignore(where)
+            if not self._is_named_well(item.name):
+                self.ignored.append(_printable(where))
                 continue
             if item.is_symlink():
                 entry = self.entry(where)
@@ -139,10 +144,18 @@ class Tree:
             )
         return True
 
-    def _ignore(self, where: str) -> None:
-        name = where.rpartition("/")[2]
-        if name[0] not in ".-" and len(self.ignored) < _MOST_IGNORED:
-            self.ignored.append(where.encode("utf-8", "backslashreplace").decode("utf-8"))
+    def _is_named_well(self, name: str) -> bool:
+        if self.plain:
+            return name.isprintable() and not name.startswith(".")
+        return _NAME.match(name) is not None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A line for each that was ignored for its name; of many the first ones, and how many more there are."""
+        why = "its name begins with a dot or cannot be shown" if self.plain else "its name is not one that the format knows"
+        lines = [f"{name}: {why}: ignored" for name in sorted(self.ignored)]
+        more = len(lines) - _MOST_NOTES
+        return (*lines[:_MOST_NOTES], *((f"{more} more names are ignored",) if more > 0 else ()))
 
     def files(self, inside: str) -> Iterator[Entry]:
         """All files in a directory and below it, ordered by name."""
@@ -198,8 +211,13 @@ class Tree:
         return text.replace("\r\n", "\n")
 
 
-def open_tree(root: str | os.PathLike[str]) -> Tree:
-    """The package in that directory. ProblemError when there is none."""
+def _printable(name: str) -> str:
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def open_tree(root: str | os.PathLike[str], *, plain: bool = False) -> Tree:
+    """The package (or `plain` folder) in that directory. ProblemError when there is none."""
     try:
         real = Path(os.path.realpath(root, strict=True))
     except OSError as error:
@@ -208,4 +226,4 @@ def open_tree(root: str | os.PathLike[str]) -> Tree:
         ) from None
     if not real.is_dir():
         raise ProblemError("it is not a directory", field="package", value=str(root), remedy="name the package's directory")
-    return Tree(real)
+    return Tree(real, plain)

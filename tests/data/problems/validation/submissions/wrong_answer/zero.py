@@ -1,0 +1,2 @@
+total = int(input())
+print(0, total)
