@@ -20,7 +20,7 @@ from sandbox_native.warm.python import WarmPython
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
 LONG = Limits(wall_seconds=60)
-BOOTSTRAP = "/.warm/bootstrap.py"
+START = "/.warm/start.py"
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def warm(python: Path) -> Iterator[WarmPython]:
 
 def templates(python: Path) -> list[int]:
     """Interpreters, and what they forked."""
-    return list(processes_named(f"{python}\0-I\0{BOOTSTRAP}\0"))
+    return list(processes_named(f"{python}\0-I\0{START}\0"))
 
 
 def interpreters(python: Path) -> list[int]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 CONTROL, PLAN, OLDEST = 3, 4, (3, 8)
+REHEARSALS = 16  # until code is specialized, free memory sorted and caches are filled, in memory that the clones share
 EINVAL = 22
 
 
@@ -128,6 +129,8 @@ class _Guest:
         self._streams = [(name, getattr(sys, name)) for name in ("stdin", "stdout", "stderr")]
         self._annotated = "__annotations__" in sys.modules["__main__"].__dict__
         self._zone = self._os.environ.get("TZ")
+        for _ in range(REHEARSALS):
+            self.rehearse()
         self._gc.collect()
         self._gc.freeze()
 
@@ -135,7 +138,7 @@ class _Guest:
 
     def rehearse(self) -> None:
         """Before there is a request: what does not depend on it, and once all that does, so that the memory which it needs is the
-        clone's own by then."""
+        clone's own by then. The template does it too."""
         self._renew_modules(sys.modules)
         variables = self._os.environb.copy().items()
         self._take([b"/dev/null"], [name + b"=" + value for name, value in variables])

@@ -19,6 +19,9 @@ PLACE: Final = "/.warm"
 """Where a box has the bootstrap and its library."""
 _LIBRARY: Final = f"{PLACE}/library.so"
 _BOOTSTRAP: Final = f"{PLACE}/bootstrap.py"
+_START: Final = f"{PLACE}/start.py"
+# The interpreter frees the syntax tree of its main file when that has ended, which is in each clone: so that file is a short one.
+_STARTER: Final = f"exec(compile(open({_BOOTSTRAP!r}, 'rb').read(), {_BOOTSTRAP!r}, 'exec'))\n".encode()
 _MODULES: Final = f"{PLACE}/modules"
 
 
@@ -49,7 +52,7 @@ class Warm:
         if self.modules:
             words.append(f"modules:{_MODULES}")
         flag = "-I" if self.isolated else "-s"
-        started = Interpreter(argv=(self.python, flag, _BOOTSTRAP, _LIBRARY, *words), environment=self.environment)
+        started = Interpreter(argv=(self.python, flag, _START, _LIBRARY, *words), environment=self.environment)
         files = [*_files(), *((f"{_MODULES}/{name}", data) for name, data in self.modules)]
         ours = [Op(lib.SN_OP_FILE, path, mode=0o644, data=data) for path, data in files]
         return replace(plan, template=[*plan.template, *ours], interpreter=started)
@@ -71,7 +74,7 @@ def check(policy: Policy, rung: Rung) -> None:
 @functools.cache
 def _files() -> tuple[tuple[str, bytes], ...]:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    found = []
+    found = [(_START, _STARTER)]
     for inside, path in ((_BOOTSTRAP, "warm/bootstrap.py"), (_LIBRARY, "_warm.so")):
         with open(os.path.join(package, path), "rb") as file:
             found.append((inside, file.read()))
