@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from running import kill_all
+from lost import Thief
 
 from sandbox_native import Result, Sandbox, SetupError, Status
 from sandbox_native.backends.box import LinuxBox
@@ -43,29 +42,6 @@ def by_spawn_async(box: Sandbox, argv: list[str], **options: Any) -> Result:
 
 
 WAYS = pytest.mark.parametrize("way", [by_run, by_map, by_run_async, by_spawn_async])
-
-
-class Thief:
-    """Takes the parked box away under the first runs, when the request for them is on its way."""
-
-    def __init__(self) -> None:
-        self.left = self.starts = 0
-
-    def start(self, box: LinuxBox, request: Any, body: bytes) -> None:
-        self.starts += 1
-        if not self.left:
-            return _start(box, request, body)
-        self.left -= 1
-        slot = box.slot.process.pid
-        os.kill(slot, signal.SIGSTOP)  # or it would make another box, and close its socket at the end
-        kill_all([int(pid) for pid in Path(f"/proc/{slot}/task/{slot}/children").read_text().split()])
-        try:
-            _start(box, request, body)
-        finally:
-            os.kill(slot, signal.SIGKILL)
-
-
-_start = LinuxBox.start
 
 
 @pytest.fixture

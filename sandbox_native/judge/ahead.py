@@ -8,6 +8,7 @@ the guest's pipes meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 from sandbox_native.errors import SandboxError
@@ -20,16 +21,14 @@ from sandbox_native.result import Result
 
 
 class Begun:
-    """A case whose guest was started, or what kept it from that."""
+    """A case whose guest was started, if it could be."""
 
     def __init__(self, casework: Casework, case: Case) -> None:
         self._casework, self.case = casework, case
         self._watch = Watch()
-        self._got: Process | Result | SandboxError | OSError
-        try:
+        self._got: Process | Result | SandboxError | OSError | None = None
+        with contextlib.suppress(SandboxError, OSError):  # then it is judged as if nobody had tried
             self._got = casework.start(case)
-        except (SandboxError, OSError) as error:
-            self._got = error
 
     def wait(self) -> bool:
         """For the end of the guest. Whether the rest is a moment's work."""
@@ -47,8 +46,9 @@ class Begun:
         """When it has ended. Errors as of `Casework`."""
         if isinstance(self._got, Result):
             return self._casework.rated(self.case, self._got, self._watch)
-        assert isinstance(self._got, Exception)
-        raise self._got
+        if isinstance(self._got, Exception):
+            raise self._got
+        return self._casework(self.case)
 
     def close(self) -> None:
         """Ends what runs. Harmless when repeated."""
