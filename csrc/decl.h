@@ -30,8 +30,11 @@ int sn_launcher_bind(struct sn_process *launcher, const char *path, uint32_t fla
 int sn_launcher_explain(struct sn_process *launcher, int socket, int denials, int timeout_ms, struct sn_failure *why);
 
 /* A slot: gauges[i] says what fds[i] is. It ends by itself after idle_seconds without a request (0: never). The caller keeps and closes its own fds. Serialise calls. */
-int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds, uint32_t hold_us,
+int sn_slot_open(struct sn_process *template, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds, uint32_t hold_us,
 		 struct sn_process *slot, int timeout_ms, struct sn_failure *why);
+
+/* For whoever waits for an answer, and for the process, the conversation is over. The socket stays open: nobody may close it meanwhile. */
+void sn_process_hang_up(struct sn_process *process);
 
 enum sn_kill { /* when a process that is closed gets SIGKILL */
 	SN_KILL_LATE = 0,  /* when it has not ended in time */
@@ -82,8 +85,8 @@ struct sn_box {
 	int32_t stdin_source; /* relayed to stdin_fd, -1: none; the caller's own, never closed here */
 	int32_t workspace_fd; /* SN_REQUEST_COLLECT: the workspace's root, -1: none; the caller takes it (sets -1) or close does */
 	int32_t changes_fd;   /* SN_REQUEST_CHANGES: the directory of changes, as workspace_fd */
-	int32_t handed_in;    /* ends of pipes of the caller's that the guest itself gets as 0 and as 1 (nothing is relayed or captured then), */
-	int32_t handed_out;   /* -1: none; the caller's own, never closed here */
+	int32_t handed_in;    /* ends of pipes that the guest itself gets as 0 and as 1 (nothing is relayed or captured then), -1: none; */
+	int32_t handed_out;   /* the box's own, as workspace_fd */
 	int32_t reserved;
 	const uint8_t *stdin_data; /* the caller keeps it alive */
 	uint64_t stdin_size, stdin_done;

@@ -261,7 +261,7 @@ class _Lib:
     ) -> int: ...
     def sn_slot_open(
         self,
-        template_control: int,
+        template: Process,
         gauges: CData,
         fds: CData,
         count: int,
@@ -271,6 +271,7 @@ class _Lib:
         timeout_ms: int,
         why: Failure,
     ) -> int: ...
+    def sn_process_hang_up(self, process: Process) -> None: ...
     def sn_process_close(self, process: Process, timeout_ms: int, kill: int) -> int: ...
     def sn_box_init(self, box: Box) -> None: ...
     def sn_box_start(

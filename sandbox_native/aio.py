@@ -92,7 +92,8 @@ class Driver:
     def forget(self) -> None:
         """The loop watches the run no more. Harmless when repeated."""
         if self._fd >= 0:
-            self._loop.remove_reader(self._fd)
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._fd)
             self._timer.cancel()
             self._fd = -1
 
@@ -195,13 +196,20 @@ class AsyncProcess:
                 cancelled = True
             except SetupError:  # nobody serves it: the close below does, and waits
                 break
-        self._driver.forget()
-        self._process.close()
+        self.close_now()
         if cancelled:
             raise asyncio.CancelledError
+
+    def close_now(self) -> None:
+        """As `close`, of a task that can await nothing any more, because its loop has gone: waits for the end itself."""
+        self._driver.forget()
+        self._process.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close()
+        if kind is GeneratorExit:
+            self.close_now()
+        else:
+            await self.close()

@@ -88,8 +88,8 @@ async def begun(job: Job, begin: Callable[[], Awaitable[AsyncProcess]]) -> Async
         process = await begin()
         try:
             await process.begun()
-        except BaseException:
-            await process.close()
+        except BaseException as error:
+            await process.__aexit__(type(error), error, error.__traceback__)
             raise
         if not process.came_to_nothing or not job.another_box():
             return process

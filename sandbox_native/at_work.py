@@ -16,9 +16,10 @@ Directory = tuple[int, int]
 """Device and inode."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Stay:
-    """One run in one directory; `doubtful` are names that were absent when it began, or when one began that is still there."""
+    """One run in one directory, from `enter` on; `doubtful` are names that were absent when it began, or when one began that is
+    still there."""
 
     directory: Directory
     doubtful: frozenset[str]
@@ -28,18 +29,18 @@ class Stay:
 class AtWork:
     """Safe in threads."""
 
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.RLock = field(default_factory=threading.RLock)  # a signal handler may run something too
     _stays: dict[Directory, list[Stay]] = field(default_factory=dict)
 
-    def enter(self, directory: Directory, absent: frozenset[str]) -> Stay:
+    def enter(self, stay: Stay) -> None:
+        """The caller has it before, so that whatever interrupts this can be undone with `leave`."""
         with self._lock:
-            others = self._stays.setdefault(directory, [])
-            stay = Stay(directory, absent.union(*(other.doubtful for other in others)))
+            others = self._stays.setdefault(stay.directory, [])
+            stay.doubtful = stay.doubtful.union(*(other.doubtful for other in others))
             others.append(stay)
-            return stay
 
     def leave(self, stay: Stay) -> None:
-        """Harmless when repeated."""
+        """Harmless when repeated, and for one that never entered."""
         with self._lock:
             left = [other for other in self._stays.get(stay.directory, ()) if other is not stay]
             if left:
@@ -49,7 +50,7 @@ class AtWork:
 
     def forget(self) -> None:
         """In a forked child of the host: all of them are the parent's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stays = {}
 
     def __iter__(self) -> Iterator[Stay]:

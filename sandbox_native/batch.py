@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import queue
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from sandbox_native.errors import SandboxError
@@ -46,10 +48,13 @@ def outcomes(
             while window.fill(source, _AHEAD * concurrency, task_of, supervisor):
                 if os.getpid() != pid:
                     raise RuntimeError("this iterator belongs to the process that made it")
-                spec, outcome = window.take()
-                if outcome is None:
+                future = window.wait()
+                outcome = _outcome(future)
+                given = None if outcome is None else give(window.places[future].spec, outcome)
+                del window.places[future]  # no call up to the yield: a Ctrl-C loses no outcome, and gives none twice
+                if given is None or outcome is None:
                     continue
-                yield give(spec, outcome)
+                yield given
                 if stop_on is not None and stop_on(outcome):
                     break
         except KeyboardInterrupt:
@@ -71,31 +76,50 @@ def _failed(error: SandboxError) -> Future[Result]:
 
 
 def _rest(window: _Window[_Spec], give: Callable[[_Spec, Outcome], _Given]) -> Iterator[_Given]:
-    """What is done, and what was just ended; not what never began."""
-    while window.size:
-        spec, outcome = window.take()
-        if outcome is not None:
-            yield give(spec, outcome)
+    """What is done, and what was just ended; not what never began. In the order of the jobs: who was told of which end, an
+    interrupted wait may have forgotten."""
+    for future, place in list(window.places.items()):
+        with place.over:
+            outcome = _outcome(future)
+        given = None if outcome is None else give(place.spec, outcome)
+        del window.places[future]
+        if given is not None:
+            yield given
+
+
+def _outcome(future: Future[Result]) -> Outcome | None:
+    """Of one that is over; None for a job that never began."""
+    try:
+        return future.result()
+    except CancelledError:
+        return None
+    except SandboxError as error:
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class _Place(Generic[_Spec]):
+    """Of one job. `over` is free when its Future is done, of which nothing is asked before that: a Ctrl-C may come while we have
+    the Future's lock and no way to give it back, and until then the other thread needs it."""
+
+    spec: _Spec
+    over: threading.Lock = field(default_factory=threading.Lock)
 
 
 class _Window(Generic[_Spec]):
-    """The jobs that were taken from the input and whose outcome was not given yet. A Ctrl-C between two steps may lose an
-    outcome, but nobody waits for a job that was not handed over."""
+    """The jobs that were taken from the input and whose outcome was not given yet. Nobody waits for a job that a Ctrl-C kept from
+    being handed over."""
 
     def __init__(self, ordered: bool) -> None:
         self._ordered = ordered
-        self._futures: dict[Future[Result], _Spec] = {}
+        self.places: dict[Future[Result], _Place[_Spec]] = {}
         self._ended: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
         self._more = True
-
-    @property
-    def size(self) -> int:
-        return len(self._futures)
 
     def fill(self, source: Iterator[_Spec], most: int, task_of: Callable[[_Spec], Task], supervisor: Supervisor) -> bool:
         """Takes jobs from the input until `most` are under way or an outcome is there, which need not wait for a slow input;
         whether any is under way."""
-        while self._more and self.size < most:
+        while self._more and len(self.places) < most:
             for spec in source:
                 self._begin(spec, task_of, supervisor)
                 break
@@ -103,33 +127,40 @@ class _Window(Generic[_Spec]):
                 self._more = False
             if self._has_outcome:
                 break
-        return self.size > 0
+        return len(self.places) > 0
 
     def _begin(self, spec: _Spec, task_of: Callable[[_Spec], Task], supervisor: Supervisor) -> None:
         try:
             task = task_of(spec)
         except SandboxError as error:
-            self._add(_failed(error), spec)
+            future = _failed(error)
+            self.places[future] = self._place(spec, future)
         else:
+            place = self._place(spec, task.future)
             supervisor.submit(task)
-            self._add(task.future, spec)
+            self.places[task.future] = place
 
-    def _add(self, future: Future[Result], spec: _Spec) -> None:
-        self._futures[future] = spec
+    def _place(self, spec: _Spec, future: Future[Result]) -> _Place[_Spec]:
+        """Before anybody else has to do with the Future."""
+        place = _Place(spec)
+        over = place.over
+        over.acquire()
+        future.add_done_callback(lambda _: over.release())
         if not self._ordered:
             future.add_done_callback(self._ended.put)
+        return place
+
+    @property
+    def _first(self) -> Future[Result]:
+        return next(iter(self.places))
 
     @property
     def _has_outcome(self) -> bool:
-        return next(iter(self._futures)).done() if self._ordered and self._futures else not self._ended.empty()
+        return not self.places[self._first].over.locked() if self._ordered and self.places else not self._ended.empty()
 
-    def take(self) -> tuple[_Spec, Outcome | None]:
-        """Waits for the next one; None for a job that never began."""
-        future = next(iter(self._futures)) if self._ordered else self._ended.get()
-        try:
-            outcome: Outcome | None = future.result()
-        except CancelledError:
-            outcome = None
-        except SandboxError as error:
-            outcome = error
-        return self._futures.pop(future), outcome  # only now: a Ctrl-C while it was waited for must not lose it
+    def wait(self) -> Future[Result]:
+        """The next one that is over, which stays here."""
+        if not self._ordered:
+            return self._ended.get()
+        with self.places[self._first].over:
+            return self._first

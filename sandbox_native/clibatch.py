@@ -72,9 +72,10 @@ def run_batch(batch: Batch) -> int:
         jobs = tally.without_finished(lines, results.finished)
         told = outcomes(lambda: sandbox._supervisor(at_once), task_of, jobs, at_once, batch.ordered, None, _pair)
         held.enter_context(closing(told))
-        show = silent if batch.quiet else held.enter_context(shown_on(sys.stderr, _size(source)))
+        quiet = batch.quiet or sys.stderr is None  # it was closed before we began
+        show = silent if quiet else held.enter_context(shown_on(sys.stderr, _size(source)))
         status = _write_all(told, results, tally, show)
-    if not batch.quiet:
+    if not quiet:
         print(f"sandbox-native: {tally.words}", file=sys.stderr, flush=True)
     return status
 

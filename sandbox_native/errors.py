@@ -268,3 +268,9 @@ def setup_error(stage: int, errno: int, item: str = "") -> SetupError:
     name = STAGES.get(stage, f"stage {stage}")
     kind = ExecError if name == "exec" else SetupError
     return kind(name, errno, item, _hint(name, errno, item))
+
+
+def as_setup_error(stage: str, error: OSError, item: str = "") -> SetupError:
+    """The error for a call of our own that the kernel refused."""
+    code = error.errno or 0
+    return SetupError(stage, code, item or str(error.filename or ""), _hint(stage, code, item))

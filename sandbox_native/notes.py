@@ -1,7 +1,7 @@
 """What was absent when a run with direct writes began, written down for when the host is killed before it can settle. Linux,
 host process; called by run_checks.py and showing.py, and by commit/recovery.py for whoever asks.
 
-A note is a claim (state.py): one whose host is gone is settled like a run that ends, what was absent is moved away. What was
+A note is a claim (claims.py): one whose host is gone is settled like a run that ends, what was absent is moved away. What was
 there was a mount point then, and needs nothing. A note without its last byte was never finished, and its host had no guest yet.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sandbox_native import state
+from sandbox_native import claims, state
+from sandbox_native.claims import Claim
 from sandbox_native.denials import Denial
 from sandbox_native.environment import WORKSPACE
 from sandbox_native.errors import SetupError
@@ -22,10 +22,11 @@ from sandbox_native.policy import Policy
 from sandbox_native.protection import Protection
 from sandbox_native.quarantine import quarantine
 from sandbox_native.snapshots import State, UnreadError, look_softly, trie
-from sandbox_native.state import Claim, Kept
+from sandbox_native.state import Kept
 
 PREFIX: Final = "note-"
 _END: Final = b"\n"
+_ROOM: Final = 16 << 10  # bytes of a journal with some hundred changes
 _TURNED: Final = "a link that leads elsewhere since a run whose host was killed: look at it before you trust it"
 _UNREADABLE: Final = "it says what a killed host's guest may have made: look for that in the directory, then remove the file"
 
@@ -38,17 +39,34 @@ def keep_untold(key: tuple[int, int], found: tuple[Denial, ...]) -> None:
         UNTOLD[key] = (*UNTOLD.get(key, ()), *found)
 
 
-def write(root: int, absent: frozenset[str], before: Mapping[str, State]) -> Claim:
-    """Of a run that begins in the directory `root`. SetupError where it cannot be written."""
+def new() -> Claim:
+    """A note that is still to be written."""
+    return Claim(PREFIX)
+
+
+def write(root: int, absent: frozenset[str], before: Mapping[str, State], note: Claim | None = None) -> Claim:
+    """Of a run that begins in the directory `root`. SetupError where it cannot be written. `note`: a new one, of a caller who has
+    it before it is written, so that an interrupt leaves none that nobody removes."""
     there = {path: [state.kind, state.text] for path, state in before.items() if path not in absent}
     told = {"root": state.identity(root), "absent": sorted(absent), "there": there}
-    note = state.claim(root, f"{PREFIX}{os.urandom(6).hex()}")
+    note = note or new()
     try:
+        note.take(root)
         note.write(json.dumps(told).encode("ascii") + _END)
     except BaseException:
         note.remove()
         raise
     return note
+
+
+def rehearse(root: int) -> None:
+    """SetupError where there is no room to write down what a commit to the directory `root` does."""
+    note = new()
+    try:
+        note.take(root)
+        note.write(bytes(_ROOM))
+    finally:
+        note.remove()
 
 
 def settle(root: int, policy: Policy, inside: str) -> tuple[Denial, ...]:
@@ -62,7 +80,7 @@ def settle_kept(root: int, kept: Kept, policy: Policy | None = None, inside: str
     found, denials = False, list[Denial]()
     try:
         for name in kept.names(PREFIX):
-            with state.left(kept, name) as file:
+            with claims.left(kept, name) as file:
                 if file >= 0:
                     found = True
                     denials += _settled(root, _read(file, kept.path(name)), policy or Policy.strict(), inside)

@@ -29,11 +29,17 @@ class ResultFile:
     """A context manager. `finished`: the key (joblines.key_of) of every id that need not run again."""
 
     def __init__(
-        self, path: str, *, field: str = "--results", on_finished: Callable[[dict[str, Any]], None] | None = None
+        self,
+        path: str,
+        *,
+        field: str = "--results",
+        on_finished: Callable[[dict[str, Any]], None] | None = None,
+        check: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
         """Opens or makes it. `PolicyError`: it cannot be opened, is no file, is another batch's just now, or holds what is no
-        result; it names `field`. `on_finished` is told each line of a finished id that is there."""
-        self._path, self._field, self._on_finished = path, field, on_finished
+        result; it names `field`. `on_finished` is told each line of a finished id that is there. `check` says why a line is no
+        result of the caller's; nothing when it is one."""
+        self._path, self._field, self._on_finished, self._check = path, field, on_finished, check
         self.finished: set[bytes] = set()
         self._told: set[bytes] = set()  # lines that hold an error
         try:
@@ -108,17 +114,24 @@ class ResultFile:
             if told is None and not line.endswith(b"\n") and _BEGIN.startswith(line[: len(_BEGIN)]):
                 os.ftruncate(self._fd, end)
                 return
-            if told is None:
-                raise self._refused(f"line {number} is no result", _OTHER)
+            wrong = "" if told is None or self._check is None else self._check(told)
+            if told is None or wrong:
+                raise self._refused(f"line {number} is no result{wrong and f': {wrong}'}", _OTHER)
             end += len(line)
             if "error" in told:
                 self._told.add(_digest(line))
             elif "id" in told and told.get("status") != "cancelled":
-                self.finished.add(key_of(told["id"]))
+                self.finished.add(self._key(told["id"], number))
                 if self._on_finished is not None:
                     self._on_finished(told)
         if end and not line.endswith(b"\n"):
             os.write(self._fd, b"\n")
+
+    def _key(self, id: Any, number: int) -> bytes:
+        try:
+            return key_of(id)
+        except (ValueError, RecursionError) as error:
+            raise self._refused(f"line {number} is no result: no id: {error}", _OTHER) from None
 
     def __enter__(self) -> Self:
         return self

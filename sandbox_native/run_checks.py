@@ -14,6 +14,7 @@ from typing import Final
 
 from sandbox_native import guarding, hard_links, notes, sockets, survey
 from sandbox_native.at_work import EVERYWHERE, Directory, Stay
+from sandbox_native.claims import Claim
 from sandbox_native.denials import Denial
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import WORKSPACE
@@ -27,7 +28,6 @@ from sandbox_native.quarantine import quarantine
 from sandbox_native.roots import Found, refuse_writable
 from sandbox_native.rules import Access
 from sandbox_native.shown import Shown
-from sandbox_native.state import Claim
 from sandbox_native.survey import Memory, Survey
 from sandbox_native.workspace import Handed, Workspace
 
@@ -68,12 +68,15 @@ class Before:
         """From now on; what another guest may have made that is at work there counts as absent. What was absent is written down
         for when the host is killed."""
         assert guarded.protection is not None
-        status, protection, own = os.fstat(fd), guarded.protection, os.dup(fd)
-        stay = EVERYWHERE.enter((status.st_dev, status.st_ino), frozenset(protection.absent))
+        status, protection = os.fstat(fd), guarded.protection
+        stay = Stay((status.st_dev, status.st_ino), frozenset(protection.absent))
+        watched = _Watched(guarded.inside, protection, stay)
+        self._watched.append(watched)  # first: `close` undoes what an interrupt leaves of the rest
+        watched.fd = os.dup(fd)
+        EVERYWHERE.enter(stay)
         known = {name: state for name, state in protection.before.items() if name not in stay.doubtful}
-        watched = _Watched(own, guarded.inside, replace(protection, before=known), stay)
-        self._watched.append(watched)
-        watched.note = notes.write(fd, stay.doubtful, known)
+        watched.protection = replace(protection, before=known)
+        notes.write(fd, stay.doubtful, known, watched.note)
 
     def settle(self, handed: Handed | None = None) -> tuple[Denial, ...]:
         """When the box is dead: moves away what the guest made under a denied name, and tells it with `denials`. `handed`: the
@@ -106,13 +109,14 @@ class Before:
         parent's."""
         ours = os.getpid() == self._pid
         while self._watched:
-            one = self._watched.pop()
-            if one.note is not None:
-                one.note.remove() if ours and (one.settled or not self._began) else one.note.close()
+            one = self._watched[-1]  # until all of it is done: an interrupt leaves it to the next call
+            one.note.remove() if ours and (one.settled or not self._began) else one.note.close()
+            found, one.found = one.found, ()
             if self._failed and ours:
-                notes.keep_untold(one.stay.directory, one.found)
+                notes.keep_untold(one.stay.directory, found)
             EVERYWHERE.leave(one.stay)
-            os.close(one.fd)
+            one.close()
+            del self._watched[-1:]
         while self.left:
             key, found = self.left.popitem()
             if ours:
@@ -123,13 +127,18 @@ class Before:
 class _Watched:
     """One directory that the run may write to."""
 
-    fd: int
     inside: str
     protection: Protection
     stay: Stay
-    note: Claim | None = None
+    fd: int = -1
+    note: Claim = field(default_factory=notes.new)
     settled: bool = False
     found: tuple[Denial, ...] = ()
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class RunChecks:
@@ -160,10 +169,10 @@ class RunChecks:
                 around: list[Guarded] = []
                 for root in self._roots:
                     self._begin_root(root, before, around)
+            return before
         except BaseException:
             before.close()
             raise
-        return before
 
     def _begin_workspace(self, workspace: Workspace, before: Before) -> None:
         fd, path = workspace.fd, workspace.path

@@ -266,7 +266,7 @@ class Sandbox:
             given_stdin=stdin,
             limits=arguments.checked("limits", limits, Limits, self._limits),
             stdin=NOTHING,
-            stdout=-1 if stdout is None else pipe_end.check("stdout", stdout),
+            stdout=None if stdout is None else pipe_end.check("stdout", stdout),
             merge_stderr=bool(merge_stderr),
             workspace=shown,
             commit=arguments.commit(commit, self._policy),

@@ -86,7 +86,7 @@ class SharedRun:
         self._source = source
         self._outcome: Result | SandboxError | None = None
         self.left = False  # the run has ended, and its outcome is to be made
-        self._readers: dict[Output, int] = {}  # the thread that reads a stream
+        self._readers: dict[Output, int] = {}  # the thread that reads a stream; last: __del__ has nothing to do before
         box.watch()
 
     @property
@@ -220,6 +220,8 @@ class SharedRun:
 
     def __del__(self) -> None:
         """Neither the Process nor a reader or writer of it is left."""
+        if not hasattr(self, "_readers"):  # a Ctrl-C came before it had anything: what there is gives itself back
+            return
         try:
             self._release()
         finally:

@@ -30,19 +30,19 @@ Input = Data | str | os.PathLike[str] | int | File | PipeEnd | None
 
 @dataclass(slots=True)
 class Source:
-    """Bytes, or a descriptor to read from; neither: stdin is empty."""
+    """Bytes, a descriptor to read from, or an end of a pipe; none of them: stdin is empty."""
 
     data: Data | None = None
     fd: int = -1
     owned: bool = False  # `fd` was opened here
-    handed: bool = False  # `fd` is for the guest itself: nothing is relayed
+    end: PipeEnd | None = None  # for the guest itself: nothing is relayed
     is_file: bool = False  # opened here, and can be read again from its beginning
     keep: object = None  # whose descriptor `fd` is: it would close it when it is forgotten
 
     @property
     def is_read(self) -> bool:
         """Whether some of it may be gone once a run has begun."""
-        return self.fd >= 0 and not self.handed and not self.is_file
+        return self.fd >= 0 and not self.is_file
 
     def rewind(self) -> None:
         """For a run that is begun again."""
@@ -51,7 +51,7 @@ class Source:
 
     @property
     def is_nothing(self) -> bool:
-        return self.data is None and self.fd < 0
+        return self.data is None and self.fd < 0 and self.end is None
 
     def close(self) -> None:
         if self.owned:
@@ -72,7 +72,7 @@ def open_source(stdin: Input) -> Source:
     if isinstance(stdin, (bytes, bytearray, memoryview)):
         return Source(data=stdin)
     if isinstance(stdin, PipeEnd):
-        return Source(fd=pipe_end.check("stdin", stdin), handed=True, keep=stdin)
+        return Source(end=pipe_end.check("stdin", stdin))
     if isinstance(stdin, bool):
         raise PolicyError("not a descriptor", field="stdin", value=stdin, remedy=_KINDS)
     if isinstance(stdin, int):

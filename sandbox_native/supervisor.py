@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Final
 
 from sandbox_native.backends.base import Backend, Box, Crowd, Job
 from sandbox_native.budget import Budget, Claim
-from sandbox_native.errors import ExecError, SandboxError, SetupError
+from sandbox_native.errors import SandboxError, SetupError
 from sandbox_native.result import Result
 from sandbox_native.stdin import NOTHING, open_source
 
@@ -154,43 +156,62 @@ class Supervisor:
                 self._crowd.wake()
 
     def _start(self, task: Task) -> None:
-        job = task.job
         self._in_hand = [task]
         try:
-            if self._budget is not None and task.claim is None:
-                self._budget.check(job.limits)
-            if job.stdin is NOTHING and job.given_stdin is not None:
-                job.stdin = open_source(job.given_stdin)
-            box = self._backend.start(job)
-            box.turns.take()  # whoever closes the backend meanwhile ends the run, and waits for this thread to see it
-            task.box = box
-            self._running[self._crowd.add(task.box)] = task
-            self._in_hand = []
-        except ExecError as error:
-            self._try_again(task, error)
+            box = task.box = self._begun(task)
+            if box.fileno() >= 0:
+                self._running[self._crowd.add(box)] = task
+                self._in_hand = []
+                return
         except Exception as error:  # of this job alone, whatever it is: the thread has others
-            self._settle(task, error)
+            self._fail(task, error)
+            return
+        self._conclude(task)  # whoever closed the backend was here before, and has made its result
+
+    def _begun(self, task: Task) -> Box:
+        job = task.job
+        if self._budget is not None and task.claim is None:
+            self._budget.check(job.limits)
+        if job.stdin is NOTHING and job.given_stdin is not None:
+            job.stdin = open_source(job.given_stdin)
+        box = self._backend.start(job)
+        box.turns.take()  # whoever closes the backend meanwhile ends the run, and waits for this thread to see it
+        return box
 
     def _finish(self, place: int) -> None:
         task = self._running.pop(place)
         self._in_hand = [task]
         self._crowd.remove(place)
+        self._conclude(task)
+
+    def _conclude(self, task: Task) -> None:
+        """Of a run that is over."""
         assert task.box is not None
         try:
             task.box.pump(0)
-            self._settle(task, task.box.result())
-        except SandboxError as error:
-            self._try_again(task, error)
+            result = task.box.result()
         except Exception as error:  # as above
+            self._fail(task, error)
+        else:
+            self._settle(task, result)
+
+    def _fail(self, task: Task, error: Exception) -> None:
+        """Once more where that was in vain and need not be."""
+        try:
+            again = isinstance(error, SandboxError) and self._another_try(task, error)
+            if again:
+                self._close(task)
+        except Exception as another:  # as above
+            again, error = False, another
+        if again:
+            self._start(task)
+        else:
             self._settle(task, error)
 
-    def _try_again(self, task: Task, error: SandboxError) -> None:
-        again = task.job.another_box() if task.box is not None and task.box.came_to_nothing else task.job.renewed_after(error)
-        if not again:
-            self._settle(task, error)
-            return
-        self._close(task)
-        self._start(task)
+    def _another_try(self, task: Task, error: SandboxError) -> bool:
+        if task.box is not None and task.box.came_to_nothing:
+            return task.job.another_box()
+        return task.job.renewed_after(error)
 
     def _close(self, task: Task) -> None:
         box, task.box = task.box, None
@@ -201,13 +222,14 @@ class Supervisor:
                 box.turns.leave()
 
     def _settle(self, task: Task, outcome: Result | Exception) -> None:
-        try:
-            self._close(task)
-        except Exception as error:
-            outcome = error
-        task.job.stdin.close()
+        steps: list[Callable[[], None]] = [partial(self._close, task), task.job.stdin.close]
         if task.claim is not None:
-            task.claim.release()
+            steps.append(task.claim.release)
+        for step in steps:
+            try:
+                step()
+            except Exception as error:  # as above
+                outcome = error
         self._in_hand = []
         if task.future.done():  # cancelled before it began
             return

@@ -67,16 +67,21 @@ def check(path: str | os.PathLike[str]) -> str:
 
 def open_workspace(path: str) -> Workspace:
     """PolicyError when it is not a directory that can be read."""
+    fd = -1
     try:
         resolved = os.path.realpath(path, strict=True)
         fd = os.open(resolved, DIRECTORY)
+        status = os.fstat(fd)
+        return Workspace(resolved, fd, status.st_dev, status.st_ino)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise SetupError("workspace", error.errno, path, "the host has no descriptors left") from error
         reason = os.strerror(error.errno or 0)
         raise PolicyError(reason, field="workspace", value=path, remedy=_REMEDY) from error
-    status = os.fstat(fd)
-    return Workspace(resolved, fd, status.st_dev, status.st_ino)
+    except BaseException:
+        if fd >= 0:
+            os.close(fd)
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class Trick:
     program: str
     tests: tuple[str, ...] = SUM
     shared: bool = False
+    setup: str = ""
+    names: tuple[str, ...] = ()
 
 
 JUNK = (
@@ -100,7 +102,7 @@ TRICKS = {
     ),
     # ---- exceptions ----
     "ends_the_loop_of_the_test": Trick("def solve(x):\n    raise StopIteration", LOOP, shared=True),
-    "skips_the_test": Trick("import unittest\ndef solve(x):\n    raise unittest.SkipTest('later')", UNIT, shared=True),
+    "skips_the_test": Trick("import unittest\ndef solve(x):\n    raise unittest.SkipTest('later')", UNIT),
     "interrupts_the_examiner": Trick("def solve(x):\n    raise KeyboardInterrupt"),
     "raises_what_cannot_be_shown": Trick(
         "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(0)\ndef solve(x):\n    raise Odd"
@@ -172,7 +174,7 @@ TRICKS = {
     ),
     "patches_the_examiner": Trick(
         "import sys\ntry:\n    import grading.testing as testing\nexcept ImportError:\n    pass\nelse:\n"
-        "    testing._ended_by = lambda error: testing.Ended('passed')\ndef solve(x):\n    return 7",
+        "    testing.ended_by = lambda error: testing.Ended('passed')\ndef solve(x):\n    return 7",
         shared=True,
     ),
     "patches_json": Trick(

@@ -20,6 +20,7 @@ from sandbox_native.commit.overlay import Overlay
 from sandbox_native.commit.protected import protected
 
 CLONE_NEWNS, CLONE_NEWUSER, MS_REC, MS_PRIVATE = 0x20000, 0x10000000, 0x4000, 0x40000
+MS_RDONLY, MS_REMOUNT = 1, 32
 
 
 @dataclass
@@ -158,7 +159,7 @@ def mounted(layers: Layers, at: Path) -> Iterator[Path]:
         checked(libc.umount2(bytes(at), 2))
 
 
-def tmpfs(at: Path) -> None:
-    """For a process `in_a_namespace`."""
+def tmpfs(at: Path, size: str = "256m", flags: int = 0) -> None:
+    """For a process `in_a_namespace`. `flags` of mount(2): with MS_REMOUNT of one that is there."""
     at.mkdir(exist_ok=True)
-    checked(ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", bytes(at), b"tmpfs", 0, b"size=256m"))
+    checked(ctypes.CDLL(None, use_errno=True).mount(b"tmpfs", bytes(at), b"tmpfs", flags, f"size={size}".encode()))

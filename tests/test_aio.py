@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -14,7 +16,8 @@ import pytest
 import uvloop
 from running import nap, sh, sleepers
 
-from sandbox_native import ExecError, Limits, PolicyError, Sandbox, Status
+from sandbox_native import ExecError, Limits, PolicyError, Process, Sandbox, Status
+from sandbox_native.aio import AsyncProcess
 from sandbox_native.backends.base import Job
 from sandbox_native.backends.box import LinuxBox
 from sandbox_native.backends.engine import Engine
@@ -140,6 +143,52 @@ def test_a_cancelled_run_is_dead_when_the_await_returns(box: Sandbox, run: Loop)
             await task
         assert sleepers(307) == []
 
+    run(main())
+
+
+@pytest.mark.parametrize("make", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("begin", ["run_async", "spawn_async", "close"])
+def test_one_whose_loop_is_closed_is_dead_when_it_is_forgotten(
+    box: Sandbox, make: Callable[[], asyncio.AbstractEventLoop], begin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def pending() -> None:
+        if begin == "spawn_async":
+            monkeypatch.setattr(AsyncProcess, "begun", AsyncProcess.wait)  # which takes longer
+        if begin != "close":
+            await getattr(box, begin)(["/bin/sleep", nap(309)])
+        else:
+            process = await box.spawn_async(["/bin/sleep", nap(309)])
+            monkeypatch.setattr(Process, "kill", lambda _: closing.set())
+            await process.close()
+
+    async def until_it_waits() -> None:
+        while not (closing.is_set() if begin == "close" else sleepers(309)):
+            await asyncio.sleep(0.01)
+
+    ignored: list[object] = []
+    closing = threading.Event()
+    monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+    loop = make()
+    loop.set_exception_handler(lambda *_: None)  # of a task that is destroyed
+    task = loop.create_task(pending())
+    loop.run_until_complete(until_it_waits())
+    loop.close()
+    del task
+    gc.collect()
+    assert sleepers(309) == [] and ignored == []
+
+
+def test_a_sandbox_that_is_closed_while_a_run_begins_cancels_it(box: Sandbox, run: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(backend: LinuxBackend, job: Job) -> LinuxBox:
+        box = start(backend, job)
+        box.settle()  # as whoever closes the Sandbox does
+        return box
+
+    async def main() -> None:
+        assert (await box.run_async(["/bin/sleep", "60"])).status is Status.CANCELLED
+
+    start = LinuxBackend.start
+    monkeypatch.setattr(LinuxBackend, "start", started)
     run(main())
 
 

@@ -12,7 +12,7 @@ from hosttrees import make
 from running import sh
 
 from sandbox_native import Policy, Sandbox
-from sandbox_native.at_work import EVERYWHERE, AtWork
+from sandbox_native.at_work import EVERYWHERE, AtWork, Stay
 
 
 @pytest.fixture(autouse=True)
@@ -21,21 +21,26 @@ def nobody_is_left() -> Iterator[None]:
     assert not list(EVERYWHERE)
 
 
+def entered(work: AtWork, inode: int, absent: str) -> Stay:
+    stay = Stay((1, inode), frozenset(absent))
+    work.enter(stay)
+    return stay
+
+
 def test_what_was_absent_for_one_that_is_still_there_is_doubtful() -> None:
     work = AtWork()
-    first = work.enter((1, 1), frozenset("ab"))
-    elsewhere = work.enter((1, 2), frozenset("x"))
-    second = work.enter((1, 1), frozenset("b"))
+    first, elsewhere = entered(work, 1, "ab"), entered(work, 2, "x")
+    second = entered(work, 1, "b")
     work.leave(first)
-    third = work.enter((1, 1), frozenset())
+    third = entered(work, 1, "")
     assert (second.doubtful, third.doubtful, elsewhere.doubtful) == (frozenset("ab"), frozenset("ab"), frozenset("x"))
     for stay in (second, third, third, elsewhere):
         work.leave(stay)
-    assert work.enter((1, 1), frozenset("c")).doubtful == frozenset("c")
+    assert entered(work, 1, "c").doubtful == frozenset("c")
 
 
 def test_a_forked_child_has_nobody_at_work() -> None:
-    stay = EVERYWHERE.enter((1, 1), frozenset("a"))
+    stay = entered(EVERYWHERE, 1, "a")
 
     def work() -> None:
         assert not list(EVERYWHERE)

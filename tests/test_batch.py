@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import os
 import pickle
+import queue
 import signal
 import threading
 import time
@@ -15,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import boxes
+import interrupting
 import pytest
 from running import nap, sh, sleepers
 
-from sandbox_native import ExecError, Limits, Policy, PolicyError, Result, Sandbox, SetupError, Status
+from sandbox_native import ExecError, Limits, Policy, PolicyError, Result, Sandbox, SetupError, Status, batch, supervisor
+from sandbox_native.backends.base import Job as RawJob
 from sandbox_native.backends.box import LinuxBox
+from sandbox_native.backends.linux import LinuxBackend
 from sandbox_native.budget import Budget
 from sandbox_native.executor import SandboxExecutor
 from sandbox_native.options import Job
@@ -143,6 +148,44 @@ def test_ctrl_c_gives_what_is_done_and_then_comes_through(box: Sandbox) -> None:
     boxes.in_a_host(work)
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_wherever_ctrl_c_comes_it_ends_and_no_outcome_comes_twice(ordered: bool) -> None:
+    def work() -> None:
+        signal.alarm(int(boxes.PATIENCE))  # should it hang
+        got: list[str] = []
+
+        def run() -> None:
+            got.clear()
+            for outcome in box.map((["/bin/echo", str(number)] for number in range(4)), concurrency=2, ordered=ordered):
+                assert isinstance(outcome, Result)
+                got.append(outcome.text or outcome.status.value)
+
+        with Sandbox() as box:
+            run()
+            assert sorted(got) == ["0\n", "1\n", "2\n", "3\n"]
+            places = list[str]()
+            for where in interrupting.places(run, batch, supervisor):
+                places.append(where)
+                ended = [text for text in got if text != Status.CANCELLED.value]
+                assert len(set(ended)) == len(ended), where
+            assert len(places) > 50
+
+    boxes.in_a_host(work)
+
+
+def test_an_outcome_that_was_just_awaited_is_not_lost(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(queue.SimpleQueue[Any]):
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            super().get(block, timeout)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(batch.queue, "SimpleQueue", Interrupted)
+    got = list[Any]()
+    with pytest.raises(KeyboardInterrupt):
+        got.extend(map(got.append, box.map([sh("echo there")], ordered=False)))
+    assert texts(iter(one for one in got if one)) == ["there"]
+
+
 def test_a_budget_keeps_runs_from_starting_and_kills_none() -> None:
     budget = Budget(memory_bytes=256 << 20)
     job = {"argv": sh("sleep 0.1; echo ok"), "limits": Limits(memory_bytes=128 << 20)}
@@ -263,3 +306,67 @@ def test_what_nobody_foresaw_is_its_own_jobs_outcome(monkeypatch: pytest.MonkeyP
     assert isinstance(second, SetupError) and second.stage == "job"
     assert "RecursionError" in str(second) and "too deep" in str(second)
     assert isinstance(second.__cause__, RecursionError)
+
+
+def own_jobs() -> list[dict[str, Any]]:
+    """The second of three is told by its limit."""
+    return [{"argv": ["/bin/true"], "limits": Limits(wall_seconds=wall)} for wall in (5, 7, 5)]
+
+
+def is_second(job: RawJob) -> bool:
+    return job.limits.wall_seconds == 7
+
+
+def test_a_box_that_cannot_be_given_back_before_another_try_is_its_own_jobs_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(box: LinuxBox) -> Result:
+        if is_second(box._job):
+            lost.append(box)
+            raise SetupError("lost", 0, "box")
+        return result(box)
+
+    def unsettled(box: LinuxBox) -> None:
+        close(box)
+        if box in lost:
+            lost.remove(box)
+            raise SetupError("quarantine", errno.EMFILE, "/w")
+
+    result, close, lost = LinuxBox.result, LinuxBox.close, list[LinuxBox]()
+    monkeypatch.setattr(LinuxBox, "result", failing)
+    monkeypatch.setattr(LinuxBox, "close", unsettled)
+    monkeypatch.setattr(LinuxBox, "came_to_nothing", property(lambda box: is_second(box._job)))
+    with Sandbox() as box:
+        first, second, third = box.map(own_jobs())
+    assert isinstance(first, Result) and isinstance(third, Result)
+    assert isinstance(second, SetupError) and second.stage == "quarantine"
+
+
+def test_a_program_that_is_not_found_again_is_its_own_jobs_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stale(backend: LinuxBackend, job: RawJob) -> LinuxBox:
+        if is_second(job):
+            raise ExecError("exec", errno.ESTALE, "/bin/true")
+        return start(backend, job)
+
+    def gone(job: RawJob, error: Exception) -> bool:
+        raise ExecError("exec", errno.ENOENT, "/bin/true")
+
+    start = LinuxBackend.start
+    monkeypatch.setattr(LinuxBackend, "start", stale)
+    monkeypatch.setattr(RawJob, "renewed_after", gone)
+    with Sandbox() as box:
+        first, second, third = box.map(own_jobs())
+    assert isinstance(first, Result) and isinstance(third, Result)
+    assert isinstance(second, ExecError) and second.errno == errno.ENOENT
+
+
+def test_a_run_that_was_ended_before_anybody_served_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(backend: LinuxBackend, job: RawJob) -> LinuxBox:
+        box = start(backend, job)
+        if is_second(job):
+            box.settle()  # as whoever closes the Sandbox does
+        return box
+
+    start = LinuxBackend.start
+    monkeypatch.setattr(LinuxBackend, "start", started)
+    jobs = [{**job, "argv": ["/bin/sleep", "0.2"]} for job in own_jobs()]
+    with Sandbox() as box:
+        assert [one.status for one in box.map(jobs) if isinstance(one, Result)] == [Status.OK, Status.CANCELLED, Status.OK]

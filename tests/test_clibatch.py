@@ -187,6 +187,12 @@ def test_a_large_file_is_read_only_as_jobs_are_begun(place: Place, monkeypatch: 
     assert taken == 60 and ahead <= 2 * 2 + 1
 
 
+def test_without_a_standard_error_it_tells_nothing(place: Place) -> None:
+    place.write(echo(1))
+    done = subprocess.run(["/bin/sh", "-c", '"$@" 2>&-', "sh", *place.command()], stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout, place.ids()) == (0, b"", [1])
+
+
 # ---- how it can end
 
 

@@ -53,10 +53,10 @@ def ask_bind(process: Any, path: bytes, timeout_ms: int = 5000) -> None:
     os.close(checked(lib.sn_launcher_bind(process, path, 0, 0, 0, timeout_ms, why), why))
 
 
-def ask_slot(control: int, count: int, timeout_ms: int = 5000) -> None:
+def ask_slot(template: Any, count: int, timeout_ms: int = 5000) -> None:
     slot, why = ffi.new("struct sn_process *"), ffi.new("struct sn_failure *")
     try:
-        checked(lib.sn_slot_open(control, [0] * count, [0] * count, count, 0, 0, slot, timeout_ms, why), why)
+        checked(lib.sn_slot_open(template, [0] * count, [0] * count, count, 0, 0, slot, timeout_ms, why), why)
     finally:
         assert (slot.pidfd, slot.control) == (-1, -1)
 
@@ -105,11 +105,11 @@ def test_path_longer_than_a_message_holds_is_refused_here(silent: Any) -> None:
 
 def test_more_gauges_than_a_message_holds_are_refused_here(silent: Any) -> None:
     with pytest.raises(Failed) as caught:
-        ask_slot(silent.control, lib.SN_MAX_GAUGES + 1)
+        ask_slot(silent, lib.SN_MAX_GAUGES + 1)
     assert (caught.value.stage, caught.value.errno) == (lib.SN_STAGE_CGROUP, errno.E2BIG)
 
 
 def test_template_that_is_gone_is_lost() -> None:
     with pytest.raises(Failed) as caught:
-        ask_slot(-1, 0)
+        ask_slot(ffi.new("struct sn_process *", {"control": -1}), 0)
     assert caught.value.stage == lib.SN_STAGE_LOST

@@ -123,6 +123,24 @@ def test_a_field_that_makes_no_sense_is_named() -> None:
         assert "wall_seconds" in wrong(limits={"wall_seconds": value})
 
 
+def test_a_name_that_is_there_twice_is_found_in_one_pass() -> None:
+    compared = 0
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = [Name(number) for number in (*range(1000), 999)]
+    with pytest.raises(ValueError, match="'999' is there twice"):
+        joblines._once([(name, None) for name in names])
+    assert compared < 10 * len(names)
+
+
 def test_a_secret_is_in_no_message() -> None:
     for fields in ({"secrets": {"A": "hush", "B": 1}}, {"secrets": "hush"}, {"secret": {"A": "hush"}}):
         assert "hush" not in wrong(**fields)

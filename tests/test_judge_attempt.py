@@ -11,9 +11,9 @@ from graded import MIB
 from judged import compiled
 
 from sandbox_native import Overflow, Result, Status, run
-from sandbox_native.judge.attempt import Terms, placed, signal_name
+from sandbox_native.judge.attempt import Terms, signal_name
 from sandbox_native.judge.store import Store
-from sandbox_native.judge.values import ProblemLimits, SourceFile
+from sandbox_native.judge.values import Case, ProblemLimits, SourceFile
 from sandbox_native.judge.verdicts import Verdict
 from sandbox_native.limits import UNLIMITED_STACK_BYTES
 
@@ -68,10 +68,25 @@ def test_each_status_has_its_verdict(terms: Terms, ended: Result, status: Status
 
 
 def test_a_run_time_that_was_refused_memory_has_not_crashed(terms: Terms, ended: Result) -> None:
-    failed = replace(ended, status=Status.NONZERO_EXIT, exit_code=1, stderr=b"Traceback:\nMemoryError\n")
+    words = replace(ended, status=Status.NONZERO_EXIT, exit_code=1, stderr=b"Traceback:\nMemoryError\n")
+    failed = replace(words, usage=replace(ended.usage, peak_memory_bytes=60 * MIB))
     end = terms.end(failed)
     assert (end.verdict, end.limit) == (Verdict.MLE, "memory")
     assert terms.end(replace(ended, stderr=b"MemoryError\n")).verdict is None  # it ended well
+
+
+def test_words_of_memory_count_only_where_it_can_have_been_refused(terms: Terms, ended: Result) -> None:
+    words = replace(ended, status=Status.NONZERO_EXIT, exit_code=1, stderr=b"MemoryError\n")
+    small = replace(words, usage=replace(ended.usage, peak_memory_bytes=8 * MIB))
+    assert terms.end(small).verdict is Verdict.RTE
+    bounded = replace(terms, limits=replace(terms.limits, address_space_bytes=200 * MIB))
+    assert bounded.end(small).verdict is Verdict.MLE
+    own = replace(terms.program.language, run=("python3", "--most={memory_mib}"))  # as of java and node
+    assert replace(terms, program=replace(terms.program, language=own)).end(small).verdict is Verdict.MLE
+
+
+def test_one_file_may_have_all_the_memory(terms: Terms) -> None:
+    assert terms.limits.file_bytes == 100 * MIB
 
 
 def test_a_crash_with_all_processes_in_use_names_that_limit(terms: Terms, ended: Result) -> None:
@@ -88,11 +103,17 @@ def test_signals_have_names() -> None:
     assert [signal_name(number) for number in (None, 11, 40)] == [None, "SIGSEGV", "SIG40"]
 
 
-def test_files_of_a_case_are_read(tmp_path: Path) -> None:
+def test_files_of_a_case_are_read(terms: Terms, tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"two")
     files = (SourceFile(name="a", content=b"one"), SourceFile(name="d/b", content=tmp_path / "b"))
-    assert placed(files) == {"a": b"one", "d/b": b"two"}
-    assert placed(()) is None
+    assert terms.placed(Case(name="1", files=files)) == {"a": b"one", "d/b": b"two"}
+    assert terms.placed(Case(name="1")) is None
+
+
+def test_the_limit_of_output_is_of_both_streams_together(terms: Terms, ended: Result) -> None:
+    assert terms.end(replace(ended, stdout_total=3000, stderr_total=2000)).verdict is None
+    late = terms.end(replace(ended, stdout_total=3000, stderr_total=2001))
+    assert (late.verdict, late.limit) == (Verdict.OLE, "output")
 
 
 def test_terms_can_be_pickled(terms: Terms) -> None:

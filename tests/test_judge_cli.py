@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,12 +110,90 @@ def test_an_input_that_the_package_s_validator_refuses_fails_the_verification(
     printed = capsys.readouterr()
     assert "secret/2.in: the input validator small.sh exited with 43: too large\n" in printed.err
     assert "secret/1.in" not in printed.err and "all as expected" in printed.err
+    assert "; 1 fault of the package itself\n" in printed.err
 
 
 def test_submissions_are_judged_and_each_goes_by_its_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command(folder)) == 0
     rows = {line.split()[0]: line.split()[1:3] for line in capsys.readouterr().out.splitlines()[1:]}
     assert rows == {f"{folder}/handed/alice": ["AC", "2/2"], f"{folder}/handed/bob": ["WA", "1/2"]}
+
+
+def test_one_who_hands_in_a_link_stops_nobody(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "handed" / "evil").mkdir()
+    (folder / "handed" / "evil" / "main.sh").write_text('cat "$(dirname "$0")/x.txt"')
+    (folder / "handed" / "evil" / "x.txt").symlink_to("../../cases/1.ans")
+    (folder / "handed" / "link.sh").symlink_to("alice/main.sh")
+    os.mkfifo(folder / "handed" / "pipe.sh")
+    (folder / "handed" / "empty").mkdir()
+    for _ in range(2):  # what is refused is not kept in the journal
+        assert main(command(folder, "--json", "--resume", str(folder / "journal"))) == 0
+        lines = told(capsys)
+        assert {name: line["verdict"] for name, line in lines.items()} == {
+            "alice": "AC",
+            "bob": "WA",
+            **dict.fromkeys(("evil", "link.sh", "pipe.sh", "empty"), "CE"),
+        }
+        assert "x.txt'" in lines["evil"]["message"] and "it is a symbolic link" in lines["evil"]["message"]
+    assert len((folder / "journal").read_text().splitlines()) == 2
+
+
+def test_limits_are_told_and_those_of_the_command_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(folder)) == 0
+    assert "2 judged (1 AC, 1 WA); limits 2 s of CPU time, 2 GiB of memory\n" in capsys.readouterr().err
+    (folder / "handed" / "carol.py").write_text("x = bytearray(100 << 20)\nprint(sum(map(int, input().split())))\n")
+    assert main(command(folder, "--memory", "64M", "--json")) == 0
+    printed = capsys.readouterr()
+    assert {line["verdict"] for line in map(json.loads, printed.out.splitlines())} == {"AC", "WA", "MLE"}
+    assert "limits 2 s of CPU time, 64 MiB of memory" in printed.err
+
+
+def test_a_source_whose_name_does_not_tell_has_the_language_that_is_given(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "handed" / "bob" / "main.sh").rename(folder / "handed" / "bob" / "main.txt")
+    assert main(command(folder, "--json", "--language", "bash")) == 0
+    assert {name: line["verdict"] for name, line in told(capsys).items()} == {"alice": "AC", "bob": "WA"}
+
+
+@pytest.mark.parametrize(
+    ("checker", "verdicts"),
+    [(None, "WA WA"), ("float_tolerance 1e-2", "AC WA"), ("float_absolute_tolerance 2", "AC AC"), ("exact", "WA WA")],
+)
+def test_outputs_of_a_folder_s_cases_are_compared_as_it_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], checker: str | None, verdicts: str
+) -> None:
+    (folder / "handed" / "alice" / "main.sh").write_text("read a b; echo $((a + b)).001")
+    (folder / "handed" / "bob" / "main.sh").write_text("read a b; echo $((a + b + 1)).000")
+    assert main(command(folder, "--json", *([] if checker is None else ["--checker", checker]))) == 0
+    assert [line["verdict"] for _, line in sorted(told(capsys).items())] == verdicts.split()
+
+
+def test_a_folder_of_submissions_that_was_judged_as_one_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("alice", "bob"):
+        (folder / "handed" / name / "main.sh").rename(folder / "handed" / f"{name}.sh")
+        (folder / "handed" / name).rmdir()
+    arguments = ["judge", str(folder / "cases"), "--cpu", "2s", "--submission"]
+    assert main([*arguments, f"{folder}/handed/"]) == 0
+    assert f"{folder}/handed/ was judged as one submission: did you mean {folder}/handed/*?" in capsys.readouterr().err
+    assert main([*arguments, f"{folder}/handed/alice.sh"]) == 0
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_a_package_may_be_an_archive(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "kept").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "kept"))
+    with zipfile.ZipFile(folder / "sum.zip", "w") as archive:
+        for path in (folder / "cases").iterdir():
+            archive.write(path, f"sum/data/secret/{path.name}")
+        archive.writestr("sum/problem.yaml", "name: Sum\n")
+        archive.writestr("sum/.timelimit", "5\n")
+        archive.writestr("sum/submissions/accepted/right.sh", RIGHT)
+    assert main(["judge", str(folder / "sum.zip"), "--all"]) == 0
+    assert "1 judged (1 AC), all as expected" in capsys.readouterr().err
+    assert list((folder / "kept").iterdir()) == []
+    assert main(["judge", str(folder / "sum.zip"), "--all", "--resume", str(folder / "journal")]) == 125
+    assert "unpack it once and name its directory" in capsys.readouterr().err
 
 
 def test_json_is_a_judgement_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,6 +260,15 @@ def test_languages_are_listed(capsys: pytest.CaptureFixture[str], folder: Path) 
         (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--html", "{0}/no/page"], "--html"),
         (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--resume", "{0}/cases/1.in"], "--resume"),
         (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--workers", "0"], "workers"),
+        (["{0}/cases", "--cpu", "0", "--submission", "{0}/handed/bob"], "cpu_seconds=0.0: not a time; give more than 0"),
+        (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--memory", "0"], "memory_bytes=0: must be positive"),
+        (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--language", "cobol"], "no such language"),
+        (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--checker", "sloppy"], "--checker='sloppy'"),
+        (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--checker", ""], "--checker='': empty"),
+        (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--checker", "exact 1"], "it has no flags"),
+        (["{0}/cases", "--cpu", "1", "--submission", "{0}/handed/bob", "--checker", "float_tolerance -1"], "0 or more"),
+        ([str(DIFFERENT), "--submission", "{0}/handed/bob", "--checker", "exact"], "the package itself says how"),
+        (["{0}/cases/1.zip", "--submission", "{0}/handed/bob"], "1.zip"),
     ],
 )
 def test_what_cannot_be_judged_is_said_before_anything_runs(
@@ -200,3 +289,12 @@ def test_a_terminal_sees_counts_of_each_verdict(folder: Path, monkeypatch: pytes
     os.close(ours)
     assert len(done.stdout.splitlines()) == 2
     assert b"2 judged (1 AC, 1 WA)" in painted and b"\x1b[" in painted
+
+
+def test_what_was_ignored_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "cases" / ".3.in").write_text("1 2")
+    alone = [*command(folder)[:4], "--submission", str(folder / "handed" / "alice")]
+    assert main([*alone, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert "sandbox-native: note: .3.in: its name begins with a dot" in printed.err
+    assert [note.partition(":")[0] for note in json.loads(printed.out)["notes"]] == [".3.in"]

@@ -247,3 +247,17 @@ def test_java_classes_are_found(store: Store, needs: Callable[[str], None]) -> N
 def test_a_program_that_starts_by_itself_runs_as_it_is(store: Store) -> None:
     done = judged.compiled(store, {"run": "#!/bin/sh\nread -r a && echo $((a + 1))\n"})
     assert output(done, b"41\n") == "42\n" and done.result.command == () and done.result.language == "generic"
+
+
+@pytest.mark.parametrize("entry", ["-version", "@/etc/passwd", "B", "a.A"])
+@pytest.mark.needs("javac")
+def test_a_class_that_is_not_there_is_no_program(store: Store, entry: str) -> None:
+    text = "class A { public static void main(String[] a) {} }"
+    found = judged.compiled(store, {"A.java": text}, entry_point=entry)
+    assert found.program is None and found.result.failure is CompileFailure.ERROR
+    assert found.result.output.endswith(f"there is no class {entry}\n")
+
+
+def test_words_that_a_source_makes_the_compiler_say_are_not_believed(store: Store) -> None:
+    found, words = failure(store, "a.c", '#line 1 "cc1: out of memory"\n#error x\n')
+    assert found is CompileFailure.ERROR and words.startswith("cc1: out of memory")

@@ -44,7 +44,8 @@ def test_a_long_output_is_compared_with_a_file(store: Store, tmp_path: Path) -> 
 @pytest.mark.parametrize("validator", [None, "import sys\nsys.exit(43)"])
 def test_a_flood_is_one_however_wrong_it_is(store: Store, validator: str | None) -> None:
     of = problem({"1": (b"", b"no")}, validator=validator, output_bytes=MIB, wall_seconds=100.0)
-    for text in ("yes", "yes >&2"):
+    half = f"yes | head -c {600 << 10}"
+    for text in ("yes", "yes >&2", f"{half}; {half} >&2"):
         case = judged(store, text, of)
         assert (case.verdict, case.limit) == (Verdict.OLE, "output"), case
 

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from graded import problem
 from judged import submission
+from problem_packages import package
 
 from sandbox_native import SandboxError
 from sandbox_native.judge.inputs import input_faults
+from sandbox_native.judge.problems import read_package
 from sandbox_native.judge.setup import Options
 from sandbox_native.judge.store import Store
-from sandbox_native.judge.values import Group, Problem, ProgramSource
+from sandbox_native.judge.values import Group, Problem, ProgramSource, SourceFile
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
 
@@ -55,10 +57,30 @@ def test_flags_are_for_all_or_by_name(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_run_is_told_and_the_others_are(tmp_path: Path) -> None:
-    broken, unknown = validator("broken.sh", "if"), validator("input.ctd", "INT(1, 9) NEWLINE EOF")
+    broken, unknown = validator("broken.sh", "if"), validator("input.unknown", "INT(1, 9) NEWLINE EOF")
     first, second, third = faults(tmp_path, broken, unknown, validator("digit.sh", DIGIT))
     assert "broken.sh cannot be run: " in first and "does not compile" in first
-    assert "input.ctd cannot be run: " in second and third.startswith("secret/2.in: ")
+    assert "input.unknown cannot be run: " in second and third.startswith("secret/2.in: ")
+
+
+@pytest.mark.parametrize("name", ["input.ctd", "input.viva"])
+def test_a_validator_for_another_tool_is_noted_and_no_fault(tmp_path: Path, name: str) -> None:
+    assert faults(tmp_path, validator(name, "INT(1, 9) NEWLINE EOF")) == []
+    root = package(tmp_path, {f"input_validators/{name}": "EOF\n"})
+    (note,) = read_package(root).notes
+    assert note.startswith(f"the input validator {name} is not run: ")
+
+
+def test_its_own_files_and_those_of_the_case_are_in_its_working_directory(tmp_path: Path) -> None:
+    made = problem({"secret/1": (b"", b"")})
+    (case,) = made.cases()
+    case = replace(case, arguments=("-a",), input_validator_flags=("-f",))
+    there = '[ "$*" = "-f -a" ] && [ "$(cat x/y.txt; ls -A)" = "$(echo deep; echo v.sh; echo x)" ]'
+    reading = validator("v.sh", f"{there} && exit 42; ls -A")
+    for name, fault in (("x/y.txt", None), ("v.sh", "secret/1.in: v.sh: a file of the case and of the input validator v.sh")):
+        files = (SourceFile(name=name, content=b"deep\n"),)
+        found = faults(tmp_path, reading, of=replace(made, data=Group(items=(replace(case, files=files),))))
+        assert found == ([] if fault is None else [fault])
 
 
 def test_an_input_that_is_gone_is_an_error(tmp_path: Path) -> None:

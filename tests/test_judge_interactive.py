@@ -97,8 +97,49 @@ def test_a_validator_that_breaks_off_is_a_judge_error_unless_the_submission_brok
 def test_who_leaves_in_the_middle_of_a_conversation_is_wrong_whatever_that_does_to_the_validator(store: Store) -> None:
     for first in ("", "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"):
         case = judged(store, f"{first}say('x' * 500000)\nend(42)", "exit 0")
-        assert (case.verdict, case.message) == (Verdict.WA, "the submission ended in the middle of the conversation")
-    assert judged(store, "hear()\nsys.exit(1)", "echo").verdict is Verdict.JE
+        assert (case.verdict, case.message.partition(";")[0]) == (Verdict.WA, LEFT)
+
+
+LEFT = "the submission ended in the middle of the conversation"
+HEARS = "say(7)\nend(42 if int(input()) == 8 else 43)"  # falls over at the end of its input, and at what is no number
+TWICE = f"say(6)\nint(input())\n{HEARS}"
+
+
+@pytest.mark.parametrize(
+    ("validator", "text"),
+    [
+        (HEARS, ":"),
+        (HEARS, "echo x"),
+        (HEARS, "echo x; sleep 0.1"),
+        (HEARS, "sleep 0.03"),
+        (HEARS, "read x"),
+        (HEARS, "exec 1>&-; sleep 0.3"),
+        (HEARS, "exec 1>&-; read x; read x; read x"),
+        (HEARS, "exec 0<&- 1>&-; sleep 0.3"),
+        (TWICE, "read x; echo $x"),
+        ("while True: input() and say(1)", "echo 1"),
+    ],
+)
+def test_a_validator_that_falls_over_when_it_was_left_is_no_judge_error(store: Store, validator: str, text: str) -> None:
+    for _ in range(4):
+        case = judged(store, validator, text, cpu_seconds=60.0)
+        assert (case.verdict, case.message.partition(";")[0], case.limit) == (Verdict.WA, LEFT, None)
+
+
+def test_who_left_and_goes_on_has_its_own_end_first(store: Store) -> None:
+    case = judged(store, HEARS, "exec 0<&- 1>&-; while :; do :; done", cpu_seconds=0.2, wall_seconds=60.0)
+    assert (case.verdict, case.limit) == (Verdict.TLE, "cpu")
+    case = judged(store, HEARS, "exec 1>&-; sleep 100", cpu_seconds=60.0, wall_seconds=0.5)
+    assert (case.verdict, case.limit) == (Verdict.TLE, "wall")
+    case = judged(store, HEARS, "exec 1>&-; sleep 0.3; exit 3")
+    assert (case.verdict, case.exit_code) == (Verdict.RTE, 3)
+
+
+@pytest.mark.parametrize("text", ["echo x; read x; read x", "echo x; trap '' PIPE; sleep 100", "echo x; while :; do :; done"])
+def test_a_validator_that_falls_over_before_one_that_is_there_with_both_ends_is_a_judge_error(store: Store, text: str) -> None:
+    case = judged(store, HEARS, text, cpu_seconds=60.0)
+    assert case.verdict is Verdict.JE and "ValueError" in case.message
+    assert judged(store, "hear()\nsys.exit(1)", "echo; read x", cpu_seconds=60.0).verdict is Verdict.JE
 
 
 # ---- time ----

@@ -10,6 +10,7 @@ from pathlib import Path, PosixPath
 import pytest
 from graded import MIB, bash, problem, python, verdict
 from judged import submission
+from running import nap, sleepers
 
 from sandbox_native import PolicyError
 from sandbox_native.judge.handed_in import source_at
@@ -48,7 +49,7 @@ def test_the_first_wrong_answer_ends_it_and_is_explained(store: Store) -> None:
     assert (judgement.verdict, judgement.skipped) == (Verdict.WA, ("2", "3"))
     assert case.difference is not None
     assert (case.difference.line, case.difference.expected, case.difference.got) == (1, b"3", b"2")
-    assert case.message == "line 1, column 1: another word, expected b'3', got b'2'"
+    assert case.message == "line 1, column 1: another word, expected '3', got '2'"
     assert case.output == b"2\n"
 
 
@@ -255,7 +256,46 @@ def test_a_path_is_a_submission(store: Store, tmp_path: Path) -> None:
         source_at(tmp_path / "missing")
 
 
-@pytest.mark.parametrize(("field", "value"), [("parallel", 0), ("parallel", True), ("rerun_near", -0.1), ("rerun_near", 2)])
-def test_options_that_make_no_sense_are_refused(field: str, value: float) -> None:
-    with pytest.raises(PolicyError, match=field):
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("parallel", value) for value in (0, -1, 257, True, 1.0, "2")),
+        *(("rerun_near", value) for value in (-0.1, 2, "x", None, True, float("nan"))),
+        *(("cpu_seconds", value) for value in (0, -1.0, "2", True, float("nan"), float("inf"), 43_201)),
+        *(("run_all", value) for value in (1, "no")),
+        *(("languages", value) for value in (None, {}, "c")),
+        *(("store", value) for value in ("/tmp", True)),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(field: str, value: object) -> None:
+    with pytest.raises(PolicyError, match=f"^{field}="):
         Options(**{field: value})  # type: ignore[arg-type]
+
+
+# ---- what is the submission's own fault ----
+
+
+@pytest.mark.parametrize("content", [b"#!/nope\n", b"#!/programs/x\n", b"\x7fELF" + bytes(100)])
+def test_a_file_that_cannot_be_executed_is_a_crash(store: Store, content: bytes) -> None:
+    (case,) = verdict(store, submission({"run": content}), problem()).cases
+    assert case.verdict is Verdict.RTE and "exec failed" in case.message
+
+
+def test_a_store_without_room_for_the_program_is_a_judge_error_with_its_remedy(tmp_path: Path) -> None:
+    store = Store(tmp_path / "small", max_bytes=1 << 20)
+    large = submission({"main.py": "pass", "data": bytes(2 << 20)})
+    judgement = verdict(store, large, replace(problem(), limits=replace(problem().limits, code_bytes=4 << 20)))
+    assert judgement.verdict is Verdict.JE and "max_bytes" in judgement.message
+
+
+def test_an_error_in_the_middle_of_cases_at_once_ends_those_that_run(store: Store, tmp_path: Path) -> None:
+    def told(case: object) -> None:
+        raise ZeroDivisionError
+
+    cases = {"1": (b"", b""), "2": (b"", b"")}
+    source = bash(f"[ $1 = 1 ] || sleep {nap(433)}")
+    given = problem(cases, wall_seconds=600.0)
+    items = tuple(replace(case, arguments=(case.name,)) for case in given.data.items if isinstance(case, Case))
+    with pytest.raises(ZeroDivisionError):
+        judge(source, replace(given, data=Group(items=items)), Options(store=store, parallel=2), on_case=told)
+    assert sleepers(433) == []

@@ -159,3 +159,10 @@ def test_a_tool_outside_of_what_boxes_see_is_not_installed(tmp_path: Path, monke
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(UnsupportedError, match="Own is not installed; missing: tool"):
         version_of(replace(tool(tmp_path, "echo 1"), readable=(), path=()))
+
+
+def test_a_file_of_languages_is_read_to_its_end_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "languages.toml"
+    path.write_text(f"#{'x' * (1 << 20)}\n[mine]\n")
+    with pytest.raises(PolicyError, match="larger than 1 MiB"):
+        builtin().with_file(path)

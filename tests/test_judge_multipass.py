@@ -63,6 +63,9 @@ def test_the_first_bad_pass_is_the_end(store: Store) -> None:
         ("again.write_text('more')\nsys.exit(42)", "wants more than 3 passes"),
         ("again.write_text('more')\nsys.exit(43)", "rejected pass 1 and left nextpass.in"),
         ("again.write_text('more')\nsys.exit(1)", "exited with 1"),
+        ("again.mkdir()\nsys.exit(42)", "feedback cannot be read: nextpass.in: "),
+        ("again.mkdir()\n(again / 'x').write_text('more')\nsys.exit(42)", "feedback cannot be read: nextpass.in: "),
+        ("again.write_bytes(bytes(9 << 20))\nsys.exit(42)", "more than is left of limits.validation_output"),
     ],
 )
 def test_a_validator_that_breaks_the_rules_is_a_judge_error(store: Store, script: str, words: str) -> None:

@@ -141,3 +141,22 @@ def test_a_directory_that_is_there_is_not_unpacked_into(tmp_path: Path) -> None:
     package(tmp_path)
     with pytest.raises(FileExistsError):
         unpack_package(packed(tmp_path / "a", least()), tmp_path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
+def test_a_damaged_archive_is_refused_however_it_was_packed(tmp_path: Path, method: int) -> None:
+    path = tmp_path / "small.zip"
+    with zipfile.ZipFile(path, "w", method) as made:
+        made.writestr("problem.yaml", os.urandom(5000).hex())
+    data = bytearray(path.read_bytes())
+    data[60:2000] = bytes(byte ^ 0x5A for byte in data[60:2000])
+    path.write_bytes(data)
+    with pytest.raises(ProblemError, match="not an archive that can be read"):
+        unpack_package(path, tmp_path)
+
+
+def test_a_member_whose_name_is_no_utf_8_is_refused(tmp_path: Path) -> None:
+    path = packed(tmp_path / "a", [("é.txt", b"", 0o644)])
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xfe"))
+    with pytest.raises(ProblemError, match="not an archive that can be read"):
+        unpack_package(path, tmp_path)

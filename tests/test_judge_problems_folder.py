@@ -41,6 +41,15 @@ def test_a_folder_without_whole_cases_is_refused(tmp_path: Path, names: list[str
     assert error.field == field and error.remedy
 
 
+@pytest.mark.parametrize(("name", "missing"), [("3.in", "3.ans"), ("3.ans", "3.in"), ("sub/3.in", "sub/3.ans")])
+def test_the_file_that_lacks_is_named_as_it_would_lie_there(tmp_path: Path, name: str, missing: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    with pytest.raises(ProblemError) as caught:
+        read_folder(tmp_path)
+    assert caught.value.value == repr(missing)
+
+
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="no such directory"):
         load_problem(tmp_path / "missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,7 +13,7 @@ from graded import problem
 
 from sandbox_native import PolicyError, UnsupportedError
 from sandbox_native.judge import report
-from sandbox_native.judge.outcomes import CaseResult, Judgement
+from sandbox_native.judge.outcomes import CaseResult, CompileFailure, CompileResult, Judgement
 from sandbox_native.judge.report import Report, html
 from sandbox_native.judge.verdicts import Verdict
 
@@ -80,6 +81,52 @@ def test_times_are_drawn_against_the_limit() -> None:
     assert at_the_limit == float(limit["y1"] or "") < none
 
 
+@pytest.mark.parametrize(
+    ("slowest", "words"),
+    [
+        (1.9, ["0", "500 ms", "1 s", "1.5 s", "2 s"]),
+        (4.4, ["0", "1 s", "2 s", "3 s", "4 s"]),
+        (65.0, ["0", "20 s", "40 s", "60 s"]),
+    ],
+)
+def test_the_plot_has_round_ticks_and_names_its_limit(slowest: float, words: list[str]) -> None:
+    page = html(OF, [judgement("a.c", result("1", cpu_seconds=slowest))])
+    assert re.findall(r'text-anchor="end">([^<]*)</text>', page) == [*words, "limit 2 s"]
+
+
+@pytest.mark.parametrize("top", [1e-3, 0.0011, 0.99, 1.0, 1.1, 2.2, 7.0, 59.9, 1e5])
+def test_ticks_are_few_and_reach_nearly_to_the_top(top: float) -> None:
+    ticks = report._ticks(top)
+    step = ticks[1] - ticks[0]
+    assert ticks[0] == 0 and 4 <= len(ticks) <= 8 and top - step < ticks[-1] <= top
+    assert float(f"{step:.0e}") == pytest.approx(step) and f"{step:.0e}"[0] in "125"
+
+
+def test_heads_are_buttons_and_the_remark_comes_before_the_cases() -> None:
+    page = html(OF, [judgement("a.c", result("1"))])
+    heads = re.findall(r'<th scope="col"[^>]*><button type="button">([^<]*)</button></th>', page)
+    assert heads == ["submission", "language", "verdict", "accepted", "CPU", "memory", "remark", "1", "2"]
+    row = page[page.index("<tbody>") :]
+    assert row.index('class="remark"') < row.index('class="case')
+    assert "An empty cell is a case that was not run" in page
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in Page(page).attributes("meta")
+
+
+def test_what_the_compiler_said_is_there_in_full() -> None:
+    compilation = CompileResult(failure=CompileFailure.ERROR, output=f"a.c: In function\n{HOSTILE} error\n")
+    page = html(OF, [judgement(verdict=Verdict.CE, message="error: no", compilation=compilation)])
+    Page(page)
+    assert "<summary>error: no</summary><pre>a.c: In function\n&lt;script&gt;" in page
+    assert "<details>" not in html(OF, [judgement(verdict=Verdict.CE, message="error: no")])
+
+
+def test_a_limit_is_told_without_a_hint_for_programmers() -> None:
+    slow = replace(result("1", Verdict.TLE), limit="cpu", hint="raise Limits.cpu_seconds")
+    odd = replace(result("2", Verdict.RTE), exit_code=1, hint="there is no network")
+    titles = [cell["title"] for cell in Page(html(OF, [judgement("a.c", slow, odd)])).attributes("td") if "title" in cell]
+    assert titles == ["cpu limit", "exit code 1\nthere is no network"]
+
+
 def test_a_plot_of_very_many_cases_has_the_slowest_of_each_submission(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "_MOST_DOTS", 3)
     page = Page(html(OF, [judgement(f"{n}.c", result("1", cpu_seconds=0.1), result("2", Verdict.WA)) for n in range(2)]))
@@ -113,9 +160,9 @@ def test_scores_have_a_column_where_there_are_any() -> None:
 
 def test_a_page_replaces_what_is_there_and_takes_names_of_any_bytes(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    path.write_text("old" * 10000)
+    path.write_text("replaced" * 10000)
     Report(path).write(OF, [judgement("\udcff.c")])
-    assert "\\udcff.c" in path.read_text("utf-8") and "old" not in path.read_text("utf-8")
+    assert "\\udcff.c" in path.read_text("utf-8") and "replaced" not in path.read_text("utf-8")
 
 
 def test_a_page_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
@@ -129,3 +176,9 @@ def test_without_jinja2_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPat
     with pytest.raises(UnsupportedError, match=r"sandbox-native\[judge\]"):
         Report(tmp_path / "page")
     assert not (tmp_path / "page").exists()
+
+
+def test_what_was_ignored_in_the_problem_is_told() -> None:
+    page = html(replace(OF, notes=(HOSTILE, "two")), [judgement("a.c", result("1"))])
+    Page(page)
+    assert HOSTILE not in page and page.count('<p class="note">') == 2 and "two</p>" in page

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import tempfile
 from pathlib import Path
+
+import pytest
 
 from sandbox_native.judge.shown import Shown
 
@@ -35,3 +39,20 @@ def test_everything_else_is_put_into_a_directory_that_goes_with_it(tmp_path: Pat
         assert os.stat(os.path.dirname(directory)).st_mode & 0o077 == 0  # nobody else of the host gets there
     assert not os.path.exists(directory)
     shown.close()
+
+
+def test_what_a_killed_judge_left_is_taken_away_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "sandbox-native-judge-other").write_text("no directory of ours")
+    with Shown(None) as living:
+        child = os.fork()
+        if child == 0:
+            Shown(None).path(b"an answer")
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+        left = {path for path in tmp_path.iterdir() if path.is_dir()}
+        assert len(left) == 2
+        with Shown(None) as next_one:
+            there = {path for path in tmp_path.iterdir() if path.is_dir()}
+            assert {Path(shown.readable[0][0]).parent for shown in (living, next_one)} == there
+    assert [path.name for path in tmp_path.iterdir()] == ["sandbox-native-judge-other"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import judged
@@ -46,10 +47,25 @@ def test_compilers_that_take_all_sources_need_no_main_one() -> None:
         ("public record D(int x) {}", "D.java"),
         ("class E {}", "given.java"),
         ("// public class F\nclass G {}", "given.java"),
+        ("/*\npublic class F\n*/\npublic class G {}", "G.java"),
+        ('class G { String s = """\npublic class F\n"""; char c = \'"\'; }\n/* x */ public class H {}', "H.java"),
+        ("/*\npublic class F", "given.java"),
+        ('String s = "\npublic class F {}', "F.java"),
     ],
 )
 def test_a_java_file_is_named_after_its_public_class(text: str, name: str) -> None:
     assert list(of("java", {"given.java": text}).files) == [name]
+
+
+@pytest.mark.parametrize("part", ["\n", "/*", '"', '"""', "'", "//", "/", "public ", "\\", " "])
+def test_no_java_source_takes_more_than_linear_time_to_name(part: str) -> None:
+    def seconds(size: int) -> float:
+        start = time.process_time()
+        of("java", {"given.java": part * size})
+        return time.process_time() - start
+
+    few, many = min(seconds(20_000) for _ in range(3)), seconds(320_000)
+    assert many < 100 * few + 1  # 16 times as much; squared, 256 times
 
 
 def test_a_java_file_keeps_its_name_where_another_has_the_classs() -> None:

@@ -37,7 +37,14 @@ def test_scores_have_a_column_where_there_are_any() -> None:
     [
         (replace(WRONG, limit="cpu"), "2: cpu limit"),
         (replace(WRONG, signal="SIGSEGV"), "2: SIGSEGV"),
+        (replace(WRONG, message=""), "2: WA"),
         (replace(WRONG, exit_code=3), "2: exit code 3"),
+        (
+            replace(WRONG, exit_code=1, errors=b"Traceback (most recent call last):\n  x\nKeyError: 1\n"),
+            "2: exit code 1: KeyError: 1",
+        ),
+        (replace(WRONG, signal="SIGABRT", errors=b"\xff failed\n"), "2: SIGABRT: \ufffd failed"),
+        (replace(WRONG, limit="cpu", errors=b"note"), "2: cpu limit"),
         (replace(WRONG, message="two\nlines"), "2: two lines"),
     ],
 )

@@ -65,9 +65,12 @@ def test_a_validator_that_is_ended_has_not_refused_an_input(root: Path, faults: 
 
 def test_what_a_validator_that_cannot_be_run_would_refuse_is_not_guessed(root: Path, faults: Faults) -> None:
     (root / "input_validators" / "range.py").unlink()
-    (root / "input_validators" / "range.ctd").write_text("INT(2, 1000) NEWLINE EOF")
+    other = root / "input_validators" / "range.ctd"
+    other.write_text("INT(2, 1000) NEWLINE EOF")
+    assert faults() == []
+    other.rename(other.with_suffix(".unknown"))
     lines = faults()
-    assert len(lines) == 1 and "range.ctd cannot be run" in lines[0]
+    assert len(lines) == 1 and "range.unknown cannot be run" in lines[0]
 
 
 def test_outputs_come_with_valid_inputs(root: Path, faults: Faults) -> None:
@@ -114,3 +117,11 @@ def test_a_stated_limit_is_a_multiple_of_its_resolution_and_some_submission_is_f
     assert "lower bound" in next(iter(timing_faults(replace(problem, submissions=()))))
     legacy = Problem(name="p", format="legacy", data=Group(), limits=ProblemLimits(cpu_seconds=1.5))
     assert list(timing_faults(legacy)) == [] == list(output_faults(legacy, Options()))
+
+
+def test_memory_that_the_machine_does_not_have_is_told(root: Path, faults: Faults) -> None:
+    yaml = root / "problem.yaml"
+    yaml.write_text(f"{yaml.read_text()}  memory: {1 << 20}\n  validation_memory: {1 << 20}\n")
+    memory, validation = faults()
+    assert memory.startswith("problem.yaml: limits.memory: 1 TiB, and this machine has ")
+    assert validation.startswith("problem.yaml: limits.validation_memory: 1 TiB, and ")

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import boxes
 import pytest
@@ -14,10 +15,13 @@ from graded import bash, problem
 from judged import submission
 from running import nap, sleepers
 
-from sandbox_native import PolicyError
+from sandbox_native import PolicyError, SandboxError
+from sandbox_native.judge import batch, lending
 from sandbox_native.judge.batch import Work
+from sandbox_native.judge.handed_in import SourceError
+from sandbox_native.judge.lending import Borrower, Worker, Workers
 from sandbox_native.judge.problems import load_problem
-from sandbox_native.judge.setup import Options
+from sandbox_native.judge.setup import Options, Setup
 from sandbox_native.judge.store import Store
 from sandbox_native.judge.values import Problem, Submission
 from sandbox_native.judge.verdicts import Verdict
@@ -182,3 +186,109 @@ def test_the_submissions_of_an_example_are_judged_as_it_expects(options: Options
         got = [judged.judgement for judged in judge.many((source, given) for source in given.submissions)]
     assert len(got) == len(given.submissions)
     assert {judgement.submission: judgement.unmet for judgement in got if not judgement.expected} == {}
+
+
+# ---- whose fault it is ----
+
+
+@pytest.mark.parametrize("kind", [BrokenPipeError, SandboxError, SourceError])
+def test_what_the_callers_own_function_raises_is_no_judgement(options: Options, kind: type[Exception]) -> None:
+    def told(number: int, case: object) -> None:
+        raise kind("mine")
+
+    with Judge(1, options) as judge, pytest.raises(kind, match="mine"):
+        list(judge.many([(RIGHT, SUM)], on_case=told))
+
+
+def test_cases_at_once_are_refused_where_each_worker_has_one_core(options: Options) -> None:
+    with pytest.raises(PolicyError, match="parallel=2.*pinned=False"):
+        Judge(1, replace(options, parallel=2))
+    with Judge(1, replace(options, parallel=2), pinned=False) as judge:
+        assert next(judge.many([(RIGHT, SUM)])).judgement.verdict is Verdict.AC
+
+
+@pytest.mark.parametrize("item", [RIGHT, (RIGHT,), (SUM, RIGHT), (RIGHT, SUM, 1), "ab", None])
+def test_an_item_that_is_no_pair_is_named_by_its_number(options: Options, item: Any) -> None:
+    with Judge(1, options) as judge:
+        with pytest.raises(PolicyError, match=r"works\[1\]"):
+            judge.many([(RIGHT, SUM), item])
+        with pytest.raises(PolicyError, match=r"works\[1\]"):
+            list(judge.many(iter([(RIGHT, SUM), item])))
+    with pytest.raises(PolicyError, match="closed"):
+        judge.many([])
+
+
+def test_a_path_means_what_it_meant_when_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given, nothing = batch.Given("a/main.sh"), batch.Given("")
+    monkeypatch.chdir("/")
+    assert (given.path, given.name, nothing.path) == (f"{tmp_path}/a/main.sh", "a/main.sh", "")
+
+
+def test_a_problem_is_read_once_and_nobody_waits_for_another_one(
+    options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    told = threading.Event()
+
+    def load(path: str) -> Problem:
+        asked.append(os.path.basename(path))
+        if asked[-1] == "slow":
+            assert told.wait(boxes.PATIENCE), "the other one waited"
+            return SUM
+        if asked[-1] == "bad":
+            raise SandboxError("bad")
+        return SUM
+
+    monkeypatch.setattr(batch, "load_problem", load)
+    works: list[Work] = [(RIGHT, "slow"), (RIGHT, "quick"), (RIGHT, "bad"), (RIGHT, "bad"), (RIGHT, "slow")]
+    with Judge(2, options) as judge:
+        for judged in judge.many(works):
+            told.set()
+            assert judged.judgement.verdict is (Verdict.JE if judged.number in (2, 3) else Verdict.AC)
+    assert sorted(asked) == ["bad", "quick", "slow"]
+
+
+class Closing:
+    """Says that it is closed, and may fail."""
+
+    def __init__(self, workers: Workers, error: Exception | None = None) -> None:
+        self._workers, self._error, self.closed = workers, error, False
+
+    def close(self) -> None:
+        other = threading.Thread(target=lambda: self._workers.send_away(Borrower()))  # needs the lock
+        other.start()
+        other.join(boxes.PATIENCE)
+        self.closed = not other.is_alive()
+        if self._error is not None:
+            raise self._error
+
+
+def test_all_is_closed_whatever_becomes_of_one_and_nobody_waits_for_it(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = Workers([Worker(options, None) for _ in range(3)])
+    made = [Closing(workers, error) for error in (OSError("first"), None, None)]
+    for worker, closing in zip(list(workers._free), made, strict=True):
+        monkeypatch.setattr(worker, "_boxes", closing)
+    with pytest.raises(OSError, match="first"):
+        workers.close()
+    assert [one.closed for one in made] == [True] * 3
+
+
+def test_what_a_batch_at_the_same_time_needs_stays(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Setup] = []
+
+    class Counted(Setup):
+        def __init__(self, *given: Any) -> None:
+            made.append(self)
+            super().__init__(*given)
+
+    monkeypatch.setattr(lending, "Setup", Counted)
+    with Judge(1, options) as judge:
+        long = judge.many([(RIGHT, SUM)] * 8)
+        next(long)
+        for _ in range(2):
+            list(judge.many([(RIGHT, SUM)]))
+        list(long)
+        assert len(made) == 1
+        list(judge.many([(RIGHT, SUM)]))
+        assert len(made) == 2

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import select
+import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import interrupting
 import pytest
-from boxes import in_a_host
+from boxes import PATIENCE, in_a_host
 from running import nap, sh, sleepers
 
-from sandbox_native import ExecError, Limits, PolicyError, Sandbox, SandboxError, SetupError, Status
+from sandbox_native import (
+    ExecError,
+    Limits,
+    PolicyError,
+    Process,
+    Sandbox,
+    SandboxError,
+    SetupError,
+    Status,
+    shared_run,
+    streams,
+    turns,
+)
+from sandbox_native import process as process_module
+from sandbox_native.backends.base import Job
+from sandbox_native.backends.box import LinuxBox
+from sandbox_native.backends.linux import LinuxBackend
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns")]
 LONG = Limits(wall_seconds=60)
@@ -136,6 +156,34 @@ def test_a_process_that_is_forgotten_is_ended(sandbox: Sandbox) -> None:
     assert not sleepers(309)
 
 
+def test_wherever_a_handlers_exception_comes_it_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a Process that nobody else uses; what is not even made then is given back silently."""
+
+    def work() -> None:
+        signal.alarm(int(PATIENCE))  # should it hang
+        ignored: list[object] = []
+        monkeypatch.setattr(sys, "unraisablehook", ignored.append)
+        seen = list[str]()
+        made = list[Process]()
+
+        def use() -> None:
+            made.append(sandbox.spawn(["/bin/cat"]))
+            made[0].stdin.write(b"word\n")  # type: ignore[union-attr]
+            assert made[0].stdout.readline() == b"word\n"
+            made[0].poll()
+
+        with Sandbox() as sandbox:
+            for where in interrupting.places(use, process_module, shared_run, streams, turns):
+                if made:
+                    made.pop().close()
+                seen.append(where)
+            made.pop().close()
+            gc.collect()
+        assert len(seen) > 50 and ignored == []
+
+    in_a_host(work)
+
+
 def test_a_reader_alone_keeps_the_run(sandbox: Sandbox) -> None:
     assert list(sandbox.spawn(sh("echo a; sleep 0.1; echo b")).stdout) == [b"a\n", b"b\n"]
 
@@ -150,6 +198,21 @@ def test_an_event_loop_can_watch_it(sandbox: Sandbox) -> None:
         assert watched.poll(0), "whoever comes late sees the end too"
     with pytest.raises(ValueError, match="closed"):
         process.fileno()
+
+
+def test_of_one_whose_sandbox_was_closed_while_it_began_too(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(backend: LinuxBackend, job: Job) -> LinuxBox:
+        box = start(backend, job)
+        box.settle()
+        return box
+
+    start = LinuxBackend.start
+    monkeypatch.setattr(LinuxBackend, "start", started)
+    with sandbox.spawn(["/bin/sleep", "60"]) as process:
+        watched = select.poll()
+        watched.register(process, select.POLLIN)
+        assert watched.poll(0)
+        assert process.wait().status is Status.CANCELLED
 
 
 def test_event_loop_forgets_each_of_many_after_its_end(sandbox: Sandbox) -> None:

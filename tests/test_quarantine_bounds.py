@@ -12,7 +12,7 @@ import pytest
 from hosttrees import make, opened, protection
 from test_quarantine import settle
 
-from sandbox_native import Policy, SetupError, state
+from sandbox_native import Policy, SetupError, claims
 from sandbox_native import quarantine as quarantine_module
 from sandbox_native.quarantine import quarantine
 from sandbox_native.snapshots import State
@@ -90,11 +90,11 @@ def test_what_a_host_at_work_in_a_subdirectory_has_made_stays(root: Path) -> Non
     before = protection(root)
     make(root, "sub/", ".sandbox-native-x")
     with opened(root / "sub") as fd:
-        claim = state.claim(fd, ".sandbox-native-upper-1")
-        (root / ".sandbox-native-upper-1").mkdir()
+        claim = claims.claim(fd, ".sandbox-native-upper-")
+        (root / claim.name).mkdir()
         assert set(settle(root, before)) == {".sandbox-native-x"}
         claim.remove()
-    assert sorted(os.listdir(root)) == [".sandbox-native-upper-1", "sub"]
+    assert sorted(os.listdir(root)) == [claim.name, "sub"]
 
 
 def test_where_not_all_could_be_looked_at_it_is_an_error(root: Path) -> None:

@@ -1,7 +1,7 @@
 """What README.md shows works: every Python example is run in an interpreter of its own, every line of "Command line" in a shell.
 
 An example is run as it stands, after `import sandbox_native as sn`, where README's `policy.toml` and `jobs.jsonl` are files.
-Where it names `project`, that is the directory which README describes; `cases` and `handed-in` are what the judge's chapter says.
+Where it names `project`, that is the directory which README describes; `cases` and `handed-in` are made by the judge's chapter.
 A line `EXPRESSION  # -> VALUE` is a promise: the two must be equal.
 """
 
@@ -44,15 +44,6 @@ PRINTED = {
     "policy show": "\n# system calls\n",
     "doctor": "the default policy can run here",
 }
-# What the judge's chapter speaks of.
-JUDGED = {
-    "cases/1.in": "1 2\n",
-    "cases/1.ans": "3\n",
-    "cases/2.in": "5 6\n",
-    "cases/2.ans": "11\n",
-    "handed-in/alice.py": "print(sum(map(int, input().split())))\n",
-    "handed-in/bob.sh": "echo 3\n",
-}
 Needs = Callable[[str], None]
 PROMISE = re.compile(r"^( *)(\S.*?) +# -> (.+)$")
 
@@ -90,9 +81,8 @@ def here(tmp_path: Path) -> Path:
     (tmp_path / "policy.toml").write_text(blocks("toml")[0], encoding="utf-8")
     (tmp_path / "jobs.jsonl").write_text(blocks("jsonl")[0], encoding="utf-8")
     (tmp_path / "answer.py").write_text("print(42)\n", encoding="utf-8")
-    for name, text in JUDGED.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    (makes,) = blocks("sh")  # the judge's chapter: files, and a command that uses them
+    subprocess.run(["bash", "-ec", makes.rpartition("sandbox-native")[0]], cwd=tmp_path, check=True)
     return tmp_path
 
 

@@ -111,3 +111,10 @@ def test_what_somebody_else_appends_is_left_alone(path: Path) -> None:
             other.write('{"line": 7, "id": 7, "status": "ok"}\n')
         file.write(result(2))
     assert finished(path) == {key_of(1), key_of(2), key_of(7)}
+
+
+def test_an_id_that_json_cannot_hold_is_no_result(tmp_path: Path) -> None:
+    path = tmp_path / "results"
+    path.write_text('{"line": 1, "id": NaN}\n')
+    with pytest.raises(PolicyError, match="line 1 is no result: no id"):
+        ResultFile(str(path))

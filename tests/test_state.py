@@ -9,10 +9,10 @@ from pathlib import Path
 
 import boxes
 import pytest
-import scope
 from hosttrees import kept, opened
+from overlays import MS_RDONLY, MS_REMOUNT, Layers, in_a_namespace, tmpfs
 
-from sandbox_native import Policy, PolicyError, Sandbox, SetupError, state
+from sandbox_native import Policy, PolicyError, Sandbox, SetupError, claims, notes, state
 from sandbox_native.hostmounts import Mounts
 from sandbox_native.roots import look_at_writable
 
@@ -55,7 +55,7 @@ def test_it_is_the_callers_alone_and_holds_nothing_for_long(tmp_path: Path, top:
         assert state.look(root) is None and not top.exists()
         top.parent.mkdir(0o755)
         top.parent.chmod(0o755)
-        claim = state.claim(root, "note-1")
+        claim = claims.claim(root, "note-")
         (path,) = kept(tmp_path / "w").values()
         assert (mode(top), mode(path) & 0o577) == (0o700, 0)  # who could read it could keep its lock
         claim.write(b"x" * 100_000)
@@ -67,30 +67,13 @@ def test_it_is_the_callers_alone_and_holds_nothing_for_long(tmp_path: Path, top:
         os.umask(old)
 
 
-def test_a_claim_is_left_when_its_host_is_gone(root: int, top: Path) -> None:
-    claim = state.claim(root, "note-1")
-    found = state.look(root)
-    assert found is not None
-    with state.left(found, "note-1") as file, state.left(found, "note-2") as other:
-        assert (file, other) == (-1, -1)
-    claim.write(b"told")
-    claim.close()
-    with state.left(found, "note-1") as file:
-        assert os.read(file, 100) == b"told"
-        with state.left(found, "note-1") as other:
-            assert other == -1  # somebody else settles it
-    found.forget("note-1")
-    found.close()
-    assert state.look(root) is None
-
-
 def test_a_directory_that_others_could_write_is_refused(top: Path, root: int) -> None:
     top.parent.mkdir()
     elsewhere = top.parent / "elsewhere"
     elsewhere.mkdir(0o700)
     top.symlink_to("elsewhere")
     with pytest.raises(SetupError, match=f"state failed on '{top}'.*no link"):
-        state.claim(root, "note-1")
+        claims.claim(root, "note-")
     top.unlink()
     elsewhere.rename(top)
     for wrong in (0o755, 0o770, 0o701):
@@ -109,7 +92,7 @@ def test_where_it_cannot_be_made_the_remedy_is_named(tmp_path: Path, monkeypatch
     (tmp_path / "w").mkdir()
     monkeypatch.setenv(state.VARIABLE, str(tmp_path / "file" / "state"))
     with opened(tmp_path / "w") as fd, pytest.raises(SetupError, match=f"{tmp_path}/file/state.*{state.VARIABLE}"):
-        state.claim(fd, "note-1")
+        claims.claim(fd, "note-")
     monkeypatch.setenv(state.VARIABLE, "relative")
     with pytest.raises(SetupError, match="relative"):
         state.path()
@@ -164,12 +147,32 @@ def test_a_run_that_could_not_be_settled_later_does_not_begin(tmp_path: Path, mo
     assert os.listdir(tmp_path / "w") == []
 
 
-def test_a_forked_child_ends_no_claim_of_its_parents(root: int, top: Path) -> None:
-    claim = state.claim(root, "note-1")
-    scope.succeeds(claim.close)
-    found = state.look(root)
-    assert found is not None
-    with state.left(found, "note-1") as file:
-        assert file == -1
-    found.close()
-    claim.remove()
+@pytest.mark.needs("root")
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_where_it_cannot_be_written_it_is_named_and_the_remedy(
+    tmp_path: Path, w: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Before a run, and where it became so before the commit."""
+    layers = Layers.beneath(tmp_path)
+    layers.write("file", "1")
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    monkeypatch.setenv(state.VARIABLE, str(mount / "state"))
+
+    def inside() -> None:
+        tmpfs(mount, "64k")
+        with opened(w) as fd:
+            notes.rehearse(fd)
+            assert os.listdir(mount / "state") == []
+            if how == "read-only":
+                tmpfs(mount, "64k", MS_REMOUNT | MS_RDONLY)
+            else:
+                with pytest.raises(OSError, match="No space"):
+                    (mount / "fill").write_bytes(bytes(1 << 17))
+            for write in (lambda: notes.rehearse(fd), layers.commit):
+                with pytest.raises(SetupError, match=f"^state failed on '{mount}/state/.*{state.VARIABLE}"):
+                    write()
+        assert not (layers.lower / "file").exists() and set(os.listdir(tmp_path)) == {"w", "host", "changes", "mount"}
+        assert os.listdir(mount / "state") == []
+
+    in_a_namespace(inside)

@@ -113,21 +113,21 @@ enum {
 	NR_landlock_restrict_self = 446,
 };
 
-/* A descriptor that closes itself at the end of its scope; moved or closed means -1. */
-static inline void fd_close(int *fd)
-{
-	if (*fd >= 0)
-		sys(SYS_close, *fd);
-	*fd = -1;
-}
-#define owned_fd __attribute__((cleanup(fd_close))) int
-
+/* Of two who take one at the same time, one gets it. */
 static inline int fd_move(int *fd)
 {
-	int moved = *fd;
-	*fd = -1;
-	return moved;
+	return __atomic_exchange_n(fd, -1, __ATOMIC_SEQ_CST);
 }
+
+/* A descriptor that closes itself at the end of its scope; moved or closed means -1. It is forgotten first: close gives the number free before
+ * it returns, and a fork at that moment hands the child what we remember. */
+static inline void fd_close(int *fd)
+{
+	int closing = fd_move(fd);
+	if (closing >= 0)
+		sys(SYS_close, closing);
+}
+#define owned_fd __attribute__((cleanup(fd_close))) int
 
 /* An older kernel's answer, or that of a filter which answers calls that it does not know with EPERM (containers). */
 static inline bool is_absent(long result)

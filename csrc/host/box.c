@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 enum {
@@ -226,13 +225,13 @@ static void close_all(struct sn_box *box)
 	fd_close(&box->stdin_fd);
 	fd_close(&box->workspace_fd);
 	fd_close(&box->changes_fd);
+	fd_close(&box->handed_in);
+	fd_close(&box->handed_out);
 	fd_close(&box->out.fd);
 	fd_close(&box->err.fd);
 	stream_free(&box->out);
 	stream_free(&box->err);
-	if (box->relay)
-		munmap(box->relay, RELAY_BYTES);
-	box->relay = NULL;
+	memory_free(&box->relay, RELAY_BYTES);
 	box->flags = 0;
 	box->state = SN_BOX_NEW;
 }

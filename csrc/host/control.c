@@ -199,7 +199,7 @@ int sn_launcher_explain(struct sn_process *launcher, int socket, int denials, in
 	return supervisor >= 0 ? fd_move(&supervisor) : failed(why, SN_STAGE_EXPLAIN, EMFILE, "supervisor");
 }
 
-int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds, uint32_t hold_us,
+int sn_slot_open(struct sn_process *template, const uint32_t *gauges, const int32_t *fds, uint32_t count, uint32_t idle_seconds, uint32_t hold_us,
 		 struct sn_process *slot, int timeout_ms, struct sn_failure *why)
 {
 	struct sn_control message = {
@@ -222,7 +222,7 @@ int sn_slot_open(int template_control, const uint32_t *gauges, const int32_t *fd
 		message.gauge[i] = gauges[i];
 		sent[1 + i] = fds[i];
 	}
-	int error = ask(template_control, &message, sent, 1 + count, "template", why);
+	int error = ask(template->control, &message, sent, 1 + count, "template", why);
 	if (error)
 		return error;
 	fd_close(&theirs);

@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -95,6 +96,14 @@ void stream_close(struct sn_box *box, struct sn_stream *stream);
 void stream_free(struct sn_stream *stream);
 
 /* ---- small things ---- */
+
+/* Unmaps what may be there. It is forgotten first, for the reason that fd_close has. */
+static inline void memory_free(uint8_t **mapping, size_t size)
+{
+	uint8_t *freed = __atomic_exchange_n(mapping, NULL, __ATOMIC_SEQ_CST);
+	if (freed)
+		munmap(freed, size);
+}
 
 static inline uint64_t now_ns(void)
 {

@@ -191,6 +191,12 @@ bool pidfd_wait(int pidfd, int timeout_ms)
 	}
 }
 
+void sn_process_hang_up(struct sn_process *process)
+{
+	if (process->control >= 0)
+		shutdown(process->control, SHUT_RDWR);
+}
+
 int sn_process_close(struct sn_process *process, int timeout_ms, enum sn_kill kill)
 {
 	owned_fd pidfd = fd_move(&process->pidfd);

@@ -23,19 +23,18 @@ static int make_pipe(int32_t *ours, int *guest, bool we_write)
 
 /* An end of a pipe that the caller made: the same open file, so that the guest holds it alone once the caller has closed its own
  * copy, and its end is the pipe's. Its inode is treated as one of ours. */
-static int hand_over(int end, int *guest)
+static int hand_over(int32_t *end)
 {
-	*guest = fcntl(end, F_DUPFD_CLOEXEC, 0);
-	if (*guest < 0)
-		return -errno;
-	fchmod(*guest, 0666); /* refused for another user's pipe, which then cannot be opened by name */
-	return 0;
+	fchmod(*end, 0666); /* refused for another user's pipe, which then cannot be opened by name */
+	return fd_move(end);
 }
 
 static int open_stdin(struct sn_box *box, struct guest_fds *guest)
 {
-	if (box->handed_in >= 0)
-		return hand_over(box->handed_in, &guest->in);
+	if (box->handed_in >= 0) {
+		guest->in = hand_over(&box->handed_in);
+		return 0;
+	}
 	if (!box->stdin_size && box->stdin_source < 0 && !(box->flags & SN_BOX_STDIN_PIPE)) {
 		guest->in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		return guest->in < 0 ? -errno : 0;
@@ -58,7 +57,10 @@ int stdio_open(struct sn_box *box, struct guest_fds *guest, struct sn_failure *w
 	int error = open_stdin(box, guest);
 	if (error)
 		return failed(why, SN_STAGE_STDIO, -error, "stdin");
-	error = box->handed_out >= 0 ? hand_over(box->handed_out, &guest->out) : open_stream(box, &box->out, &guest->out, TAG_OUT);
+	if (box->handed_out >= 0)
+		guest->out = hand_over(&box->handed_out);
+	else
+		error = open_stream(box, &box->out, &guest->out, TAG_OUT);
 	if (error)
 		return failed(why, SN_STAGE_STDIO, -error, "stdout");
 	if (box->flags & SN_BOX_MERGE)

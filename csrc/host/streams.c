@@ -153,9 +153,7 @@ void stream_close(struct sn_box *box, struct sn_stream *stream)
 
 void stream_free(struct sn_stream *stream)
 {
-	if (stream->data)
-		munmap(stream->data, mapping_bytes(stream));
-	stream->data = NULL;
+	memory_free(&stream->data, mapping_bytes(stream));
 	stream->start = stream->end = 0;
 }
 

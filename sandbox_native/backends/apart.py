@@ -12,6 +12,7 @@ import os
 from dataclasses import dataclass
 from functools import partial
 
+from sandbox_native import notes
 from sandbox_native._native import lib
 from sandbox_native.backends.engine import Engine
 from sandbox_native.commit import uppers
@@ -24,7 +25,7 @@ from sandbox_native.commit.uppers import Upper
 from sandbox_native.denials import Denial
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import WORKSPACE
-from sandbox_native.errors import SetupError
+from sandbox_native.errors import SetupError, as_setup_error
 from sandbox_native.receipt import Ground
 from sandbox_native.workspace import Workspace
 
@@ -55,6 +56,8 @@ class Apart:
             if workspace is not None:
                 self._targets.append(_Target(0, WORKSPACE, workspace.path, os.dup(workspace.fd)))
             self._targets += (_open_root(number, *root) for number, root in _roots(ground))
+            for target in self._targets[:1]:
+                notes.rehearse(target.fd)
             for target in self._targets:
                 _require_place(target)
                 self.told += recover_fd(target.fd, self._policy, target.inside).denials
@@ -63,8 +66,8 @@ class Apart:
             raise
 
     def keep_on_disk(self, engine: Engine) -> None:
-        """With `Policy.changes="disk"`: makes the directory."""
-        if self._policy.changes != "disk":
+        """With `Policy.changes="disk"`: makes the directory, for a run that has anything to keep there."""
+        if self._policy.changes != "disk" or not self._targets:
             return
         first, identity = self._targets[0], self._identity
         self._upper = upper = uppers.make(first.fd, first.host, (identity.box_uid, identity.box_gid))
@@ -82,28 +85,27 @@ class Apart:
             directory = self._upper.fd  # by the host's own mount, from which files can be linked elsewhere
         if directory < 0:
             return None
-        opened: list[int] = []
+        targets = self._targets
+        release = _Release([target.fd for target in targets], self._upper)
         try:
-            for target in self._targets:
-                opened.append(os.open(f"{target.number}/upper", DIRECTORY, dir_fd=directory))
-        except BaseException:
-            _close(opened)
+            self._targets, self._upper = [], None  # that gives them back from here on
+            overlays = [self._overlay(target, release.opened(target, directory)) for target in targets]
+            return Changes(overlays, release)
+        except BaseException as error:
+            release()
+            if isinstance(error, OSError) and not isinstance(error, SetupError):
+                raise as_setup_error("commit", error, targets[0].host) from error
             raise
-        fds = [*opened, *(target.fd for target in self._targets)]
-        overlays = [
-            Overlay(
-                upper=fd,
-                target=target.fd,
-                inside=target.inside,
-                host=target.host,
-                owner=(self._identity.owner_uid, self._identity.owner_gid),
-                protected=partial(protected, self._policy, target.inside),
-            )
-            for target, fd in zip(self._targets, opened, strict=True)
-        ]
-        self._targets = []
-        upper, self._upper = self._upper, None
-        return Changes(overlays, _Release(fds, upper))
+
+    def _overlay(self, target: _Target, upper: int) -> Overlay:
+        return Overlay(
+            upper=upper,
+            target=target.fd,
+            inside=target.inside,
+            host=target.host,
+            owner=(self._identity.owner_uid, self._identity.owner_gid),
+            protected=partial(protected, self._policy, target.inside),
+        )
 
     def lost(self) -> tuple[Denial, ...]:
         """What is said where nothing came of the run."""
@@ -141,6 +143,12 @@ class _Release:
 
     def __init__(self, fds: list[int], upper: Upper | None) -> None:
         self._fds, self._upper, self._pid = fds, upper, os.getpid()
+
+    def opened(self, target: _Target, directory: int) -> int:
+        """What the guest changed there."""
+        fd = os.open(f"{target.number}/upper", DIRECTORY, dir_fd=directory)
+        self._fds.append(fd)
+        return fd
 
     def __call__(self) -> None:
         _close(self._fds)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sandbox_native.errors import ExecError, SandboxError
 from sandbox_native.files import Patterns
 from sandbox_native.limits import Limits
+from sandbox_native.pipe_end import PipeEnd
 from sandbox_native.request import Body
 from sandbox_native.result import Result
 from sandbox_native.stdin import NOTHING, Input, Source
@@ -29,7 +30,7 @@ class Job:
     limits: Limits
     given_stdin: Input = None
     stdin: Source = field(default_factory=lambda: NOTHING)  # that, opened
-    stdout: int = -1  # an end of a pipe of the caller's, for the guest itself; -1: captured
+    stdout: PipeEnd | None = None  # of the caller's, for the guest itself; None: captured
     merge_stderr: bool = False
     pipe_stdin: bool = False  # the caller writes: `Box.write`
     workspace: str | None = None  # of the host; None: a private one

@@ -64,7 +64,7 @@ class LinuxBox(BoxStreams):
         self._result: Result | None = None
         self._error: SandboxError | None = None
         self._pid = os.getpid()  # last: __del__ has nothing to do before
-        slot.lent = True  # from here on this gives it back
+        slot.lent = given.lent = True  # from here on this gives them back
 
     @property
     def raw(self) -> Any:
@@ -102,8 +102,8 @@ class LinuxBox(BoxStreams):
 
     def start(self, request: Any, body: bytes) -> None:
         """Starts the run; on failure the C side is closed and nothing runs."""
-        why = ffi.new("struct sn_failure *")
-        given = self._given.descriptors()
+        self._take_ends(self._job)
+        given, why = self._given.descriptors(), ffi.new("struct sn_failure *")
         if lib.sn_box_start(self._raw, self.slot.process, request, body, given, self._given.GRACE_MS, why) < 0:
             self._fail(failure_of(why))
 
@@ -137,7 +137,10 @@ class LinuxBox(BoxStreams):
         return list(tree.descendants(init)) if init > 0 else []
 
     def watch(self) -> None:
-        self._watch = True
+        with self._closing:
+            self._watch = True
+            if self._give_back is None:  # by whoever closes the backend
+                self._watched.stand_in()
 
     def unwatch(self) -> None:
         with self._closing:
@@ -171,9 +174,7 @@ class LinuxBox(BoxStreams):
         err, stderr, cut_err = self._captured(Output.STDERR)
         overflowed = "stdout" if out.total > out.bound else "stderr" if err.total > err.bound else None
         judged = verdict.judge(report, limits, call_name, overflowed=overflowed)
-        cut = {"stdout": out.total} if cut_out else {}
-        if cut_err:
-            cut["stderr"] = err.total
+        cut = {name: stream.total for name, stream, is_cut in (("stdout", out, cut_out), ("stderr", err, cut_err)) if is_cut}
         collected = self._collect()
         changes, refused = self._given.changes(self._raw.changes_fd, self._job.commit)
         return Result(
@@ -292,6 +293,8 @@ class LinuxBox(BoxStreams):
         self._give_back = None
         self._closing, self.turns = threading.RLock(), Turns()
         self._error = SandboxError("this Process belongs to the process that spawned it")
+        if self._watched.fd == self._raw.epoll:  # it was just being handed on
+            self._watched.fd = -1
         lib.sn_box_abandon(self._raw)
         self.unwatch()
         self._given.abandon()

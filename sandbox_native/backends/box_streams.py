@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+from sandbox_native import pipe_end
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.base import Job, Output
 from sandbox_native.limits import Overflow
@@ -32,12 +33,15 @@ class BoxStreams:
             self._keep = data = ffi.from_buffer(job.stdin.data)
             raw.stdin_data, raw.stdin_size = ffi.cast("uint8_t *", data), len(data)
         elif job.stdin.fd >= 0:
-            if job.stdin.handed:
-                raw.handed_in = job.stdin.fd
-            else:
-                job.stdin.rewind()
-                raw.stdin_source = job.stdin.fd
-        raw.handed_out = job.stdout
+            job.stdin.rewind()
+            raw.stdin_source = job.stdin.fd
+
+    def _take_ends(self, job: Job) -> None:
+        """Just before the start: copies of the caller's ends for the guest. Errors as of `pipe_end.copy`."""
+        if job.stdin.end is not None:
+            self._raw.handed_in = pipe_end.copy("stdin", job.stdin.end)
+        if job.stdout is not None:
+            self._raw.handed_out = pipe_end.copy("stdout", job.stdout)
 
     def write(self, data: memoryview) -> int:
         taken = lib.sn_box_write(self._raw, ffi.cast("uint8_t *", ffi.from_buffer(data)), len(data))

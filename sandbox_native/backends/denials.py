@@ -52,9 +52,9 @@ class Explained:
 
     def started(self) -> None:
         """The box has the socket."""
-        if self.socket >= 0:
-            os.close(self.socket)
-            self.socket = -1
+        fd, self.socket = self.socket, -1
+        if fd >= 0:
+            os.close(fd)
 
     def denials(self) -> tuple[Denial, ...]:
         """Of a run that is over. SetupError when the supervisor ended before it: what the guest then tried nobody knows."""

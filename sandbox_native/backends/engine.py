@@ -42,7 +42,7 @@ class Engine:
         """`bare`: without pid namespaces, so that slots and launcher end what a killed init leaves."""
         self._keep, self._staying, self.bare = keep, 0, bare
         self._hits = self._misses = 0
-        self._asking = threading.Lock()  # template and launcher answer one question at a time
+        self._asking = threading.RLock()  # template and launcher answer one question at a time, and are not closed meanwhile
         self._pool = threading.RLock()  # a signal handler may close what its own thread is just using
         self._idle: deque[Slot] = (
             deque()
@@ -207,7 +207,7 @@ class Engine:
             idle = 0 if stays else max(1, round(self._keep.idle_seconds))
             hold = self._keep.prepared * _HOLD_US if stays and self._keep.prepared >= _STOCK else 0
             with self._asking:
-                if lib.sn_slot_open(self._template.control, kinds, fds, len(gauges), idle, hold, process, _TIMEOUT_MS, why) < 0:
+                if lib.sn_slot_open(self._template, kinds, fds, len(gauges), idle, hold, process, _TIMEOUT_MS, why) < 0:
                     raise_failure(why)
         except BaseException:
             if stays:
@@ -257,6 +257,13 @@ class Engine:
             self._end()
 
     def _end(self) -> None:
+        asked = self._template, self._launcher
+        with self._pool:  # who waits for an answer is told at once that none comes
+            for process in asked:
+                lib.sn_process_hang_up(process)
+        with self._asking, self._pool:  # a number that is somebody else's by now must not be asked
+            for process in asked:
+                close_descriptors(process, "control")
         lib.sn_process_close(self._template, CLOSE_MS, lib.SN_KILL_LATE)
         if self.bare:
             close_ending(self._launcher, "launcher")
@@ -268,7 +275,7 @@ class Engine:
 
     def abandon(self) -> None:
         """In a forked child of the host: everything is the parent's, and locks may be held by threads that are not here."""
-        self._asking, self._pool, self._closed = threading.Lock(), threading.RLock(), True
+        self._asking, self._pool, self._closed = threading.RLock(), threading.RLock(), True
         idle, self._idle, self._more = [*self._idle, *self._more], deque(), deque()
         for slot in idle:
             slot.abandon()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sandbox_native._native import ffi, lib
 from sandbox_native.backends.engine import Engine
-from sandbox_native.errors import SetupError
+from sandbox_native.errors import SetupError, as_setup_error
 from sandbox_native.notes import keep_untold
 from sandbox_native.policy import Policy, Writes
 from sandbox_native.protection import Guard
@@ -39,6 +39,10 @@ class Given:
     before: Before | None = None
     apart: Apart | None = None
     explained: Explained | None = None
+
+    lent: bool = False
+    """A box has it, and closes it."""
+    _pid: int = field(default_factory=os.getpid)
 
     GRACE_MS: ClassVar[int] = 2000
     """Init keeps the deadline; only when it does not is the tree ended from the host, this much later."""
@@ -85,10 +89,11 @@ class Given:
         changes, told = self.apart.changes(directory), tuple(self.apart.told)
         if changes is None:
             return None, (*told, *self.apart.lost())
-        if commit:
-            changes.commit()
-        else:
-            changes.look()
+        try:
+            changes.commit() if commit else changes.look()
+        except BaseException:
+            changes.discard()  # there is no Result that would have them
+            raise
         return changes, (*told, *changes.refused)
 
     def denials(self) -> tuple[Denial, ...]:
@@ -134,6 +139,11 @@ class Given:
             if self.workspace is not None:
                 self.workspace.close()
 
+    def __del__(self) -> None:
+        """Of one that a Ctrl-C kept from its box."""
+        if not getattr(self, "lent", True) and getattr(self, "_pid", 0) == os.getpid():
+            self.close()
+
     def abandon(self) -> None:
         """In a forked child of the host."""
         if self.before is not None:
@@ -147,7 +157,7 @@ class Given:
             self.workspace.abandon()
 
 
-NOTHING = Given()
+NOTHING = Given(lent=True)
 
 
 def give(engine: Engine, ground: Ground, checks: RunChecks, path: str | None) -> Given:
@@ -173,10 +183,12 @@ def give(engine: Engine, ground: Ground, checks: RunChecks, path: str | None) ->
             from sandbox_native.backends.denials import Explained
 
             given.explained = Explained(engine, ground)
-    except BaseException:
+        return given
+    except BaseException as error:
         given.close()
+        if isinstance(error, OSError) and not isinstance(error, SetupError):
+            raise as_setup_error("workspace", error, path or "") from error
         raise
-    return given
 
 
 def gives_always(policy: Policy) -> bool:

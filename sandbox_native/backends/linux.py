@@ -72,13 +72,16 @@ class LinuxBackend:
     def _open(self) -> Engine:
         """The engine, made anew where there is none or its launcher has gone."""
         with self._lock:
-            if self._closed:
-                raise SetupError("spawn", errno.EPIPE, "sandbox", "it was closed: make a new one")
+            self._require_open()
             if self._engine is None:
                 self._engine, self._ground = open_engine(self._policy, self._limits, self._cgroup, self._keep)
                 self._receipts, self._same_file = Receipts(self._ground), SameFile(self._ground.plan)
                 self._checks = RunChecks(self._policy, self._ground.shown)
             return self._engine
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise SetupError("spawn", errno.EPIPE, "sandbox", "it was closed: make a new one")
 
     # ---- every run ----
 
@@ -105,6 +108,8 @@ class LinuxBackend:
                 box = self._start_once(job)
                 return use(box)
             except SetupError as error:
+                if box is None:
+                    self._require_open()  # what a run lacks of a launcher that was just closed is no news
                 engine = engine if box is None else box.slot.engine
                 gone = box is not None and job.stdin.is_read
                 changed = error.stage == "guard" and error.errno in (errno.ESTALE, errno.ENOENT)
@@ -123,7 +128,7 @@ class LinuxBackend:
             return self._start(engine, job, place)
         if job.workspace is None and not self._gives_always:
             return self._start(engine, job, NOTHING)
-        engine, given = self._give(engine, job.workspace)
+        engine, given = self._fresh(engine, lambda current: give(current, self._ground, self._checks, job.workspace))
         try:
             return self._start(engine, job, given)
         finally:
@@ -143,11 +148,11 @@ class LinuxBackend:
     def _start(self, engine: Engine, job: Job, given: Given) -> LinuxBox:
         try:
             slot = engine.take()
+            box = LinuxBox(job, slot, self._receipts, self._give_back, given)  # from here on its own to close
         except BaseException:
             given.close()
             self._suspect(engine)
             raise
-        box = LinuxBox(job, slot, self._receipts, self._give_back, given)  # from here on its own to close
         try:
             self._boxes.add(box)
             slot.prepare(job.limits)
@@ -163,9 +168,6 @@ class LinuxBackend:
             box.close()
             raise
         return box
-
-    def _give(self, engine: Engine, path: str | None) -> tuple[Engine, Given]:
-        return self._fresh(engine, lambda current: give(current, self._ground, self._checks, path))
 
     def _fresh(self, engine: Engine, make: Callable[[Engine], _T]) -> tuple[Engine, _T]:
         try:
@@ -213,9 +215,7 @@ class LinuxBackend:
         else:
             engine.drop(box.slot)
             self._suspect(engine)
-            if (
-                engine.bare and box.lost
-            ):  # what a slot left that was killed with its init came to the launcher, which ends it at its own end
+            if engine.bare and box.lost:  # what its slot left came to the launcher, which ends it at its own end
                 self._discard(engine)
 
     def _suspect(self, engine: Engine) -> None:

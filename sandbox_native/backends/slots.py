@@ -105,9 +105,9 @@ def close_ending(process: Any, name: str) -> None:
         raise SetupError("lost", errno.ETIMEDOUT, name, hint)
 
 
-def close_descriptors(process: Any) -> None:
-    """In a forked child of the host: of a struct sn_process that is the parent's."""
-    for name in ("control", "pidfd"):
+def close_descriptors(process: Any, *names: str) -> None:
+    """Of a struct sn_process: those fields, or all, as in a forked child of the host, where it is the parent's."""
+    for name in names or ("control", "pidfd"):
         fd = getattr(process, name)
         if fd >= 0:
             setattr(process, name, -1)

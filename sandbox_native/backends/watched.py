@@ -18,6 +18,11 @@ class Watched:
     def __init__(self) -> None:
         self.fd = self._ready = -1
 
+    def stand_in(self) -> None:
+        """For a run that had been closed before anybody could watch it: readable for good."""
+        if self.fd < 0:
+            self.fd = os.eventfd(1, os.EFD_CLOEXEC)
+
     def wake(self) -> None:
         """Makes it readable for good: another thread may have seen the end, and the loop is to come and see it too."""
         if self.fd < 0 or self._ready >= 0:
@@ -31,7 +36,8 @@ class Watched:
                 raise
 
     def close(self) -> None:
-        for fd in (self.fd, self._ready):
+        closing = self.fd, self._ready
+        self.fd = self._ready = -1  # first: while one is being closed, its number may already be somebody else's
+        for fd in closing:
             if fd >= 0:
                 os.close(fd)
-        self.fd = self._ready = -1

@@ -49,24 +49,29 @@ def leave(place: Descent, mode: int) -> None:
     if mode < 0:
         place.up()
         return
-    fd = os.dup(place.fd)
+    fd = -1
     try:
+        fd = os.dup(place.fd)
         place.up()
         os.fchmod(fd, mode)
     finally:
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
 
 
 def open_above(root: int, names: Sequence[str]) -> int:
     """The directory of the last of `names`, each opened beneath the one before it. OSError where one is a link."""
-    fd = os.open(".", DIRECTORY, dir_fd=root)
-    for name in names[:-1]:
-        try:
-            below = os.open(name, _HOLD | os.O_DIRECTORY, dir_fd=fd)
-        finally:
+    fds: list[int] = []
+    try:
+        fds.append(os.open(".", DIRECTORY, dir_fd=root))
+        for name in names[:-1]:
+            fds.append(os.open(name, _HOLD | os.O_DIRECTORY, dir_fd=fds[0]))
+            os.close(fds.pop(0))
+        return fds[0]
+    except BaseException:
+        for fd in fds:
             os.close(fd)
-        fd = below
-    return fd
+        raise
 
 
 class Readable:

@@ -27,16 +27,17 @@ _MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOE
 def write(place: Place, staging: Staging, steps: Iterable[Step]) -> None:
     """On return the commit has happened, and a loss of power does not undo it."""
     kept, unfinished = place.kept.fd, place.kept.file(_UNFINISHED)
-    fd = os.open(unfinished, _MAKE, 0o600, dir_fd=kept)
-    with open(fd, "w", encoding="ascii") as file:
-        _line(file, [_VERSION, state.identity(place.root), staging.name, state.identity(staging.fd)])
-        for step in steps:
-            _line(file, to_json(step))
-        _line(file, "end")
-        file.flush()
-        os.fsync(fd)
-    os.rename(unfinished, place.kept.file(NAME), src_dir_fd=kept, dst_dir_fd=kept)
-    os.fsync(kept)
+    with place.kept.naming(NAME):
+        fd = os.open(unfinished, _MAKE, 0o600, dir_fd=kept)
+        with open(fd, "w", encoding="ascii") as file:
+            _line(file, [_VERSION, state.identity(place.root), staging.name, state.identity(staging.fd)])
+            for step in steps:
+                _line(file, to_json(step))
+            _line(file, "end")
+            file.flush()
+            os.fsync(fd)
+        os.rename(unfinished, place.kept.file(NAME), src_dir_fd=kept, dst_dir_fd=kept)
+        os.fsync(kept)
 
 
 def _line(file: Any, value: Any) -> None:
@@ -46,10 +47,11 @@ def _line(file: Any, value: Any) -> None:
 def read(place: Place) -> tuple[str, list[int], list[Step]] | None:
     """The name and identity of what is staged, and the steps; None where there is no journal, or one of a directory that is gone,
     or with anything in it but what `write` writes."""
-    try:
-        fd = os.open(place.kept.file(NAME), _READ, dir_fd=place.kept.fd)
-    except FileNotFoundError:
-        return None
+    with place.kept.naming(NAME):
+        try:
+            fd = os.open(place.kept.file(NAME), _READ, dir_fd=place.kept.fd)
+        except FileNotFoundError:
+            return None
     with open(fd, encoding="ascii") as file:
         try:
             lines = [json.loads(line) for line in file]
@@ -72,4 +74,5 @@ def remove(place: Place) -> None:
     """The commit is over: nothing is left to do. On disk before what was moved aside goes: a step that is taken again looks for
     it."""
     place.kept.forget(NAME)
-    os.fsync(place.kept.fd)
+    with place.kept.naming(NAME):
+        os.fsync(place.kept.fd)

@@ -8,7 +8,6 @@ the lock, which ends with its process, or with an explicit unlock even where a f
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Final
 
 from sandbox_native import state
 from sandbox_native.errors import SetupError
+from sandbox_native.own_file import OwnFile
 from sandbox_native.state import Kept
 
 NAME: Final = "lock"
@@ -31,50 +31,38 @@ _OPEN: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_C
 @contextmanager
 def held(root: int) -> Iterator[Kept]:
     """The lock of the directory `root`; what is remembered of it. SetupError when somebody else keeps it."""
-    kept, fd = _take(root)
+    kept, file = None, OwnFile()
     try:
+        kept = state.enter(root)
+        _take(kept, file)
         yield kept
     finally:
-        kept.forget(NAME)
-        fcntl.flock(fd, fcntl.LOCK_UN)
-        _HELD.discard(fd)
-        os.close(fd)
-        kept.close()
-
-
-def _take(root: int) -> tuple[Kept, int]:
-    end = time.monotonic() + PATIENCE
-    while True:
-        kept = state.enter(root)
-        fd = -1
         try:
-            fd = os.open(kept.file(NAME), _OPEN, _MODE, dir_fd=kept.fd)
-            _HELD.add(fd)
-            while not _lock(fd):
-                if time.monotonic() > end:
-                    raise SetupError("commit", errno.EWOULDBLOCK, kept.path(NAME), _kept(fd))
-                time.sleep(_PAUSE)
-            if os.fstat(fd).st_nlink:
-                return kept, fd
-        except BaseException:
-            _close(kept, fd)
-            raise
-        _close(kept, fd)
+            if kept is not None and file.fd >= 0:  # a forked child has it no more
+                kept.forget(NAME)
+                file.unlock()
+        finally:
+            file.close()
+            if kept is not None:
+                kept.close()
 
 
-def _close(kept: Kept, fd: int) -> None:
-    if fd >= 0:
-        _HELD.discard(fd)
-        os.close(fd)
-    kept.close()
-
-
-def _lock(fd: int) -> bool:
+def _take(kept: Kept, file: OwnFile) -> None:
+    end = time.monotonic() + PATIENCE
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        while True:
+            with kept.naming(NAME):
+                file.open(kept.file(NAME), _OPEN, _MODE, dir_fd=kept.fd)
+            while not file.lock():
+                if time.monotonic() > end:
+                    raise SetupError("commit", errno.EWOULDBLOCK, kept.path(NAME), _kept(file.fd))
+                time.sleep(_PAUSE)
+            if os.fstat(file.fd).st_nlink:
+                return
+            file.close()
+    except BaseException:
+        file.close()
+        raise
 
 
 def _kept(fd: int) -> str:
@@ -88,16 +76,3 @@ def _holders(inode: int) -> list[str]:
     with open("/proc/locks", encoding="ascii") as locks:
         lines = [line.split() for line in locks]
     return [line[4] for line in lines if len(line) > 5 and line[1] == "FLOCK" and line[5].endswith(f":{inode}")]
-
-
-# In a forked child the lock is the parent's, and would be held by both.
-_HELD: Final[set[int]] = set()
-
-
-def _after_fork() -> None:
-    for fd in _HELD:
-        os.close(fd)
-    _HELD.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -21,11 +21,12 @@ from sandbox_native.commit.recovery import complete, settle
 from sandbox_native.commit.refusals import refuse
 from sandbox_native.commit.staging import stage
 from sandbox_native.commit.tree import read
-from sandbox_native.errors import SetupError
+from sandbox_native.errors import SetupError, as_setup_error
 
 _SPACE: Final = "make room on its file system and commit again"
 _LEASE: Final = "another process has a lease on a file there that has to be read (/proc/locks): end it and commit again"
-_REMEDIES: Final = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EWOULDBLOCK: _LEASE}
+_READ_ONLY: Final = "its file system is read-only by now: make it writable and commit again"
+_REMEDIES: Final = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EWOULDBLOCK: _LEASE, errno.EROFS: _READ_ONLY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,8 @@ class Overlay:
         """What a commit would do now."""
         try:
             into.take(self._tree(self.target), self.inside)
+        except SetupError:
+            raise
         except OSError as error:
             raise _failed(error, self.host) from error
 
@@ -60,6 +63,8 @@ class Overlay:
                 if tree.live:
                     self._commit(locked, tree, into)
                 into.take(tree, self.inside)
+        except SetupError:
+            raise
         except OSError as error:
             raise _failed(error, self.host) from error
 
@@ -92,6 +97,5 @@ class Overlay:
 
 
 def _failed(error: OSError, host: str) -> SetupError:
-    if isinstance(error, SetupError):
-        return error
-    return SetupError("commit", error.errno or 0, host, _REMEDIES.get(error.errno or 0, ""))
+    hint = _REMEDIES.get(error.errno or 0)
+    return as_setup_error("commit", error, host) if hint is None else SetupError("commit", error.errno or 0, host, hint)

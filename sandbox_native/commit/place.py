@@ -47,8 +47,8 @@ class Place:
         """Staging directories that are remembered; whether there were any."""
         names = self.kept.names(NAME)
         for name in names:
-            remove_tree(self.above, name)
-            self.kept.forget(name)
+            if remove_tree(self.above, name):
+                self.kept.forget(name)
         return bool(names)
 
 
@@ -121,11 +121,14 @@ def make(place: Place) -> Staging:
     try:
         if mount_id(place.above) != mount_id(place.root):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        os.close(os.open(place.kept.file(name), _RECORD, 0o600, dir_fd=place.kept.fd))
+        with place.kept.naming(name):
+            os.close(os.open(place.kept.file(name), _RECORD, 0o600, dir_fd=place.kept.fd))
         os.mkdir(name, 0o700, dir_fd=place.above)
         return _staging(place, name, fresh=True)
     except OSError as error:
         place.remove_left()
+        if isinstance(error, SetupError):
+            raise
         path = os.path.join(os.readlink(f"/proc/self/fd/{place.above}"), name)
         raise SetupError("commit", error.errno or 0, path, _ROOM) from error
 

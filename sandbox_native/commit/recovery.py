@@ -21,7 +21,7 @@ from sandbox_native.commit.steps import Step
 from sandbox_native.denials import Denial
 from sandbox_native.descent import DIRECTORY
 from sandbox_native.environment import WORKSPACE
-from sandbox_native.errors import PolicyError, SetupError
+from sandbox_native.errors import PolicyError, SetupError, as_setup_error
 from sandbox_native.mandatory import join
 from sandbox_native.policy import Policy
 
@@ -61,6 +61,10 @@ def recover(path: str | os.PathLike[str]) -> Recovered:
         found, denials = (False, ()) if kept is None else notes.settle_kept(fd, kept)
         recovered = recover_fd(fd)
         return Recovered(found=found or recovered.found, denials=(*denials, *recovered.denials))
+    except SetupError:
+        raise
+    except OSError as error:
+        raise as_setup_error("commit", error, os.fspath(path)) from error
     finally:
         os.close(fd)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import Final
@@ -10,19 +11,39 @@ from sandbox_native.descent import DIRECTORY, Descent
 
 _WAY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+# Not for what it is, but for what the host or its file system lacks just now.
+_FOR_NOW: Final = frozenset(
+    {
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN),
+        *(errno.EROFS, errno.EIO, errno.ENOSPC, errno.EDQUOT),
+    }
+)
 
-def remove_tree(above: int, name: str) -> None:
-    """Following no link. What cannot be removed (another's, say) stays, with what is around it. Harmless when there is none."""
+
+def remove_tree(above: int, name: str) -> bool:
+    """Following no link. What cannot be removed (another's, say) stays, with what is around it. Harmless when there is none.
+    False: there is more that can be removed at another time."""
     try:
-        fd = _open(above, name)
+        try:
+            fd = _open(above, name)
+        except OSError as error:
+            _pass(error)
+            return True
+        try:
+            with Descent(fd) as place:
+                _empty(place)
+        finally:
+            os.close(fd)
+        _remove_empty(above, name)
     except OSError:
-        return
-    try:
-        with Descent(fd) as place:
-            _empty(place)
-    finally:
-        os.close(fd)
-    _remove_empty(above, name)
+        return False
+    return True
+
+
+def _pass(error: OSError) -> None:
+    """Over what cannot be removed."""
+    if error.errno in _FOR_NOW:
+        raise error
 
 
 def _empty(place: Descent) -> None:
@@ -44,7 +65,8 @@ def _unlink(directory: int, name: str) -> bool:
     """False for what may be a directory."""
     try:
         os.unlink(name, dir_fd=directory)
-    except OSError:
+    except OSError as error:
+        _pass(error)
         return False
     return True
 
@@ -53,7 +75,8 @@ def _enter(place: Descent, name: str) -> bool:
     try:
         os.close(_open(place.fd, name))
         place.down(name)
-    except OSError:
+    except OSError as error:
+        _pass(error)
         return False
     return True
 
@@ -72,5 +95,5 @@ def _open(above: int, name: str) -> int:
 def _remove_empty(above: int, name: str) -> None:
     try:
         os.rmdir(name, dir_fd=above)
-    except OSError:
-        pass
+    except OSError as error:
+        _pass(error)

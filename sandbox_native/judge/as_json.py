@@ -1,16 +1,22 @@
-"""Values of the judge as what JSON has. Pure; used by values.py, gradings.py and outcomes.py."""
+"""Values of the judge as what JSON has, and whether JSON has the shape of one. Pure; used by values.py, gradings.py, outcomes.py
+and journal.py.
+"""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import PurePath
-from typing import Any
+from types import NoneType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from sandbox_native.denials import as_text
+
+_LARGEST: Final = 1e300
 
 
 def plain(value: Any) -> Any:
@@ -50,3 +56,42 @@ class Value:
         shown = plain(self)
         assert isinstance(shown, dict)
         return shown
+
+
+def unlike(told: Any, kind: Any) -> str:
+    """Why `told` is not what `plain` makes of a value of a kind; empty when it is. `kind`: a dataclass, or an annotation of a
+    field of one: numbers, texts, bytes, enums, tuples of one kind, and None."""
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _unlike_fields(told, _hints(kind))
+    if get_origin(kind) is tuple:
+        found = (unlike(item, get_args(kind)[0]) for item in told) if isinstance(told, list) else iter(("not a list",))
+        return next((fault for fault in found if fault), "")
+    if get_args(kind):  # X | None
+        return "" if told is None and NoneType in get_args(kind) else unlike(told, get_args(kind)[0])
+    return "" if _is_plain(told, kind) else f"{str(told)[:80]!r} is not of the kind {kind.__name__}"
+
+
+def _unlike_fields(told: Any, hints: Mapping[str, Any]) -> str:
+    if not isinstance(told, dict):
+        return "not an object"
+    for name in hints.keys() ^ told.keys():
+        return f"{name}: {'missing' if name in hints else 'not known'}"
+    for name, hint in hints.items():
+        fault = unlike(told[name], hint)
+        if fault:
+            return f"{name}: {fault}"
+    return ""
+
+
+def _is_plain(told: Any, kind: type[Any]) -> bool:
+    if kind is bytes:
+        texts = list(told.values()) if isinstance(told, dict) else []
+        return len(texts) == 1 and isinstance(texts[0], str) and told.keys() <= {"text", "base64"}
+    if issubclass(kind, Enum):
+        return isinstance(told, str) and told in {one.value for one in kind}
+    if kind in (int, float):
+        return type(told) in (int, kind) and -_LARGEST < told < _LARGEST
+    return type(told) is kind
+
+
+_hints = functools.cache(get_type_hints)

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar
 
-from sandbox_native.errors import SandboxError
+from sandbox_native.errors import PolicyError, SandboxError
 from sandbox_native.judge.handed_in import SourceError, source_at
 from sandbox_native.judge.judging import refused
 from sandbox_native.judge.lending import Borrower, Worker, Workers
@@ -25,6 +25,7 @@ from sandbox_native.judge.values import Problem, ProgramSource
 from sandbox_native.judge.verdicts import Verdict
 
 Path: TypeAlias = str | os.PathLike[str]
+T = TypeVar("T", bound=ProgramSource | Problem)
 Work: TypeAlias = tuple[ProgramSource | Path, Problem | Path]
 """(submission, problem), each a value or a path as of `judge`."""
 
@@ -57,7 +58,7 @@ class Batch:
         self._threads: set[int] = set()
         self._pid = os.getpid()
         self._reading = threading.Lock()
-        self._problems: dict[str, Problem] = {}
+        self._problems: dict[str, Future[Problem]] = {}  # by the path
 
     def outcomes(self) -> Generator[Judged, None, None]:
         """See `Judge.many`."""
@@ -83,8 +84,8 @@ class Batch:
         """Takes from the input until there is no room or an outcome, which need not wait for a slow input; whether anything is
         under way."""
         while self._more and len(self._futures) < self._most:
-            for source, problem in self._works:
-                self._submit(pool, source, problem)
+            for work in self._works:
+                self._submit(pool, *checked(self._taken, work))
                 break
             else:
                 self._more = False
@@ -94,7 +95,7 @@ class Batch:
 
     def _submit(self, pool: ThreadPoolExecutor, source: ProgramSource | Path, problem: Problem | Path) -> None:
         number, self._taken = self._taken, self._taken + 1
-        future = self._futures[number] = pool.submit(self._work, number, source, problem)
+        future = self._futures[number] = pool.submit(self._work, number, Given(source), Given(problem))
         if not self._ordered:
             future.add_done_callback(lambda _: self._ended.put(number))
 
@@ -119,52 +120,78 @@ class Batch:
             return
         self._workers.send_away(self._borrower)
         pool.shutdown(wait=threading.get_ident() not in self._threads, cancel_futures=True)
-        self._workers.forget()
+        self._workers.forget(self._borrower)
 
     # ---- in the threads ----
 
     def _begin(self) -> None:
         self._threads.add(threading.get_ident())
 
-    def _work(self, number: int, given: ProgramSource | Path, problem: Problem | Path) -> Judged:
+    def _work(self, number: int, source: Given[ProgramSource], problem: Given[Problem]) -> Judged:
         with self._workers.lent(self._borrower) as worker:
             if worker is None:
                 raise CancelledError
-            judgement = self._judgement(worker, number, given, problem)
+            judgement = self._judgement(worker, number, source, problem)
             if worker.interrupted:
                 raise CancelledError  # its run may have been ended from outside
         return Judged(number=number, judgement=judgement)
 
-    def _judgement(self, worker: Worker, number: int, given: ProgramSource | Path, problem: Problem | Path) -> Judgement:
-        on_case = self._on_case
+    def _judgement(self, worker: Worker, number: int, source: Given[ProgramSource], problem: Given[Problem]) -> Judgement:
+        on_case, failed = self._on_case, False
 
         def told(result: CaseResult) -> None:
+            nonlocal failed
             if on_case is not None and not worker.interrupted:
+                failed = True
                 on_case(number, result)
+                failed = False
 
         try:
-            source = given if isinstance(given, ProgramSource) else source_at(given)
-            return worker.judge(source, self._read(problem), None if on_case is None else told)
-        except SourceError as error:
-            return refused(_name(given), _name(problem), error)
+            program = source.value or source_at(source.path)
+            return worker.judge(program, problem.value or self._read(problem.path), None if on_case is None else told)
         except (SandboxError, OSError) as error:
-            return Judgement(submission=_name(given), problem=_name(problem), verdict=Verdict.JE, message=str(error))
+            if failed:  # the caller's own
+                raise
+            if isinstance(error, SourceError):
+                return refused(source.name, problem.name, error)
+            return Judgement(submission=source.name, problem=problem.name, verdict=Verdict.JE, message=str(error))
 
-    def _read(self, problem: Problem | Path) -> Problem:
-        """One value for each path."""
-        if isinstance(problem, Problem):
-            return problem
-        key = os.path.abspath(problem)
+    def _read(self, path: str) -> Problem:
+        """One value for each path, or one error; who reads another one does not wait."""
         with self._reading:
-            if key not in self._problems:
-                self._problems[key] = load_problem(problem)
-            return self._problems[key]
+            known = self._problems.get(path)
+            reading = self._problems.setdefault(path, Future())
+        if known is None:
+            try:
+                reading.set_result(load_problem(path))
+            except BaseException as error:
+                reading.set_exception(error)
+                raise
+        return reading.result()
+
+
+class Given(Generic[T]):
+    """A value, or where it is to be read: a relative path means what it meant when it was given."""
+
+    def __init__(self, given: T | Path) -> None:
+        self.value, self.path, self.name = None, "", ""
+        if isinstance(given, str | os.PathLike):
+            self.name = os.fspath(given)
+            self.path = self.name and os.path.join(os.getcwd(), self.name)
+        else:
+            self.value, self.name = given, given.name
+
+
+def checked(number: int, work: object) -> Work:
+    """An item of the input. PolicyError: it is none."""
+    if isinstance(work, tuple) and len(work) == 2:
+        source, problem = work
+        if isinstance(source, ProgramSource | str | os.PathLike) and isinstance(problem, Problem | str | os.PathLike):
+            return source, problem
+    remedy = "give (submission, problem), each a value or a path"
+    raise PolicyError("no submission and problem", field=f"works[{number}]", value=repr(work)[:200], remedy=remedy)
 
 
 def _is_done(future: Future[Judged]) -> bool:
     """Whether it was judged to its end."""
     return future.done() and not future.cancelled() and future.exception() is None
-
-
-def _name(given: ProgramSource | Problem | Path) -> str:
-    return given.name if isinstance(given, ProgramSource | Problem) else os.fspath(given)

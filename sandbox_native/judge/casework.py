@@ -7,12 +7,13 @@ their own ways (interactive.py, multipass.py).
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from sandbox_native.errors import ExecError, SetupError
-from sandbox_native.judge.attempt import HEAD_BYTES, LARGEST_CAPTURE, End, Terms, placed, signal_name
+from sandbox_native.judge.attempt import HEAD_BYTES, LARGEST_CAPTURE, End, Terms, signal_name
 from sandbox_native.judge.flowing import Flowed, flow
 from sandbox_native.judge.noise import Watch
 from sandbox_native.judge.opinions import ACCEPTED, Check, Compared, Opinion
@@ -23,6 +24,7 @@ from sandbox_native.process import Process
 from sandbox_native.result import Result
 from sandbox_native.sandbox import Sandbox
 
+_SEGV_HINT: Final = "a wild pointer, or an array that is larger than the memory limit; the stack has no limit of its own"
 _SMALL_BYTES: Final = 64 << 10  # what a pipe takes at once
 
 
@@ -90,7 +92,7 @@ class Casework:
 
     def _options(self, case: Case) -> RunOptions:
         terms = self._terms
-        return {"stdin": given(case.input), "limits": terms.limits, "env": terms.program.env, "files": placed(case.files)}
+        return {"stdin": given(case.input), "limits": terms.limits, "env": terms.program.env, "files": terms.placed(case)}
 
     def _checked(self, case: Case, result: Result) -> CaseResult:
         end = self._terms.end(result)
@@ -123,7 +125,7 @@ def case_result(
         errors=result.stderr[:HEAD_BYTES] if flowed is None else flowed.errors,
         killed_processes=result.killed_processes,
         passes=passes,
-        hint=result.hint,
+        hint=_SEGV_HINT if result.signal == signal.SIGSEGV else result.hint,
         noise=Noise(
             voluntary_switches=usage.voluntary_switches,
             involuntary_switches=usage.involuntary_switches,

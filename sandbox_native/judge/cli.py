@@ -46,6 +46,7 @@ def run_judge(asked: Asked) -> int:
     with ExitStack() as held:
         languages = languages_of(asked.languages)
         problem = problem_of(asked, held)
+        _tell_notes(problem)
         sources = sources_of(asked, problem, languages)
         report = None if asked.html is None else Report(asked.html)
         given = Options(cpu_seconds=asked.cpu_seconds, languages=languages, run_all=asked.run_all or None)
@@ -62,7 +63,8 @@ def run_judge(asked: Asked) -> int:
     if not asked.as_json:
         print_table(*summary_rows(done.told), sys.stdout)
     if not asked.quiet:
-        _tell_ends(asked, done, f"limits {limits_in_words(problem, options.cpu_seconds)}")
+        faulty = f"; {faults} fault{'s' if faults > 1 else ''} of the package itself" if faults else ""
+        _tell_ends(asked, done, f"limits {limits_in_words(problem, options.cpu_seconds)}{faulty}")
     sys.stdout.flush()
     return status or (_NOT_AS_EXPECTED if faults else 0)
 
@@ -125,6 +127,12 @@ def _with_limit(options: Options, asked: Asked, problem: Problem) -> Options:
     if not asked.quiet:
         print(f"sandbox-native: the time limit is {format_seconds(limit)}, by the accepted submissions", file=sys.stderr)
     return replace(options, cpu_seconds=limit)
+
+
+def _tell_notes(problem: Problem) -> None:
+    """Nothing of a package is ignored in silence."""
+    for note in problem.notes:
+        print(f"sandbox-native: note: {note}", file=sys.stderr, flush=True)
 
 
 def _tell_faults(problem: Problem, options: Options) -> int:

@@ -43,7 +43,9 @@ _STATUSES: Final[Mapping[Status, CompileFailure]] = {
     Status.OUTPUT_LIMIT: CompileFailure.OUTPUT,
 }
 # What compilers, and what they are made of, say when they are refused memory, or room for a file; and when somebody else ended
-# a part of them, which says nothing of the source. Lines of the source that they show begin otherwise.
+# a part of them, which says nothing of the source. Lines of the source that they show begin otherwise, but a source has its ways
+# to make a compiler say what it likes: of memory the words count only when much of it was in use.
+_MUCH: Final = 0.5
 _NO_MEMORY: Final = re.compile(
     rb"^(?:\S+/)?(?:cc1(?:plus)?|lto1|as|ld): .*(?:out of memory|memory exhausted)|^virtual memory exhausted"
     rb"|^The system is out of resources\.|^# There is insufficient memory for the Java Runtime|^LLVM ERROR: out of memory"
@@ -162,7 +164,8 @@ def _fresh(store: Store, key: str, given: Sources, limits: Limits, run_compiler:
     if result.ok and given.language.entry is Entry.JVM_CLASS:
         entry = _class(given, files)
         if not entry:
-            result = replace(result, failure=CompileFailure.ERROR, output=f"{result.output}no class has a main method\n")
+            wrong = f"there is no class {given.entry}" if given.entry else "no class has a main method"
+            result = replace(result, failure=CompileFailure.ERROR, output=f"{result.output}{wrong}\n")
     record: dict[str, Any] = {
         "failure": result.failure,
         "output": result.output,
@@ -200,7 +203,7 @@ def _compiled(
     # Of a program that is its sources the rest is a convenience.
     refused = result.files_refused if result.ok and not language.keep_sources else {}
     outcome = CompileResult(
-        failure=_failure(result, refused),
+        failure=_failure(result, refused, limits),
         output=_words(result, refused),
         wall_seconds=result.usage.wall_seconds,
         cpu_seconds=result.usage.cpu_seconds,
@@ -212,7 +215,7 @@ def _compiled(
     return outcome, {**result.files, **kept}, doubtful
 
 
-def _failure(result: Result, refused: Mapping[str, str]) -> CompileFailure | None:
+def _failure(result: Result, refused: Mapping[str, str], limits: Limits) -> CompileFailure | None:
     if result.ok:
         if not refused:
             return None
@@ -221,7 +224,8 @@ def _failure(result: Result, refused: Mapping[str, str]) -> CompileFailure | Non
         return _STATUSES[result.status]
     if _NO_ROOM.search(result.stdout):
         return CompileFailure.OUTPUT
-    return CompileFailure.MEMORY if _NO_MEMORY.search(result.stdout) else CompileFailure.ERROR
+    much = result.usage.peak_memory_bytes >= _MUCH * limits.memory_bytes
+    return CompileFailure.MEMORY if much and _NO_MEMORY.search(result.stdout) else CompileFailure.ERROR
 
 
 def _words(result: Result, refused: Mapping[str, str]) -> str:
@@ -237,14 +241,19 @@ def _words(result: Result, refused: Mapping[str, str]) -> str:
 
 def _class(given: Sources, files: Mapping[str, bytes]) -> str:
     """The stated class, else one with a main method: of the only source's name, called Main, or the first. Empty: there is
-    none."""
+    none, or not the stated one."""
+    all_names = [name for name in sorted(files) if name.endswith(".class")]
     if given.entry:
-        return given.entry
-    found = [name for name, data in sorted(files.items()) if name.endswith(".class") and all(one in data for one in _MAIN)]
-    classes = [name.partition("/")[2].removesuffix(".class").replace("/", ".") for name in found]
+        return given.entry if given.entry in map(_class_name, all_names) else ""
+    classes = [_class_name(name) for name in all_names if all(one in files[name] for one in _MAIN)]
     stems = [os.path.basename(name).rpartition(".")[0] for name in given.names]
     for wanted in (*(stems if len(stems) == 1 else ()), "Main", *stems):
         for name in classes:
             if name.rpartition(".")[2] == wanted:
                 return name
     return classes[0] if classes else ""
+
+
+def _class_name(path: str) -> str:
+    """Of a file beneath the directory of what was compiled."""
+    return path.partition("/")[2].removesuffix(".class").replace("/", ".")

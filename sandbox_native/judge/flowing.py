@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final
 
-from sandbox_native.judge.attempt import HEAD_BYTES, End, Terms, placed
+from sandbox_native.judge.attempt import HEAD_BYTES, End, Terms
 from sandbox_native.judge.opinions import ACCEPTED, Check, Compared, Opinion
 from sandbox_native.judge.values import Case
 from sandbox_native.limits import Overflow
@@ -40,24 +40,24 @@ class Flowed:
 
 
 class _Counted:
-    """The guest's stdout for a checker. What is past the limit, on either stream, ends the run."""
+    """The guest's stdout for a checker. What is past the limit, of both streams together, ends the run."""
 
     def __init__(self, process: Process, most: int) -> None:
         self._process, self._most = process, most
         self._poller = select.poll()
         self._poller.register(process.fileno(), select.POLLIN)
-        self.total = self._errors_total = 0
+        self.total = self.errors_total = 0
         self.head = self.errors = b""
 
     def overflowed(self) -> bool:
-        return max(self.total, self._errors_total) > self._most
+        return self.total + self.errors_total > self._most
 
     def read(self, size: int, /) -> bytes:
         while not self.overflowed():
             data = self._process.stdout.read_nowait(size)
             errors = self._process.stderr.read_nowait(_BLOCK) or b""
             self.total, self.head = self.total + len(data or b""), _longer(self.head, data or b"")
-            self._errors_total, self.errors = self._errors_total + len(errors), _longer(self.errors, errors)
+            self.errors_total, self.errors = self.errors_total + len(errors), _longer(self.errors, errors)
             if self.overflowed():
                 self._process.kill()
             if data is not None:
@@ -79,7 +79,7 @@ class _Counted:
 def flow(sandbox: Sandbox, terms: Terms, case: Case, stdin: bytes | Path, check: Check) -> Flowed:
     """Errors as of `Sandbox.spawn`; OSError when there is no room for the file."""
     limits = replace(terms.limits, on_overflow=Overflow.TRUNCATE, stdout_bytes=_BUFFER_BYTES, stderr_bytes=_BUFFER_BYTES)
-    process = sandbox.spawn(terms.argv(case), stdin=stdin, limits=limits, env=terms.program.env, files=placed(case.files))
+    process = sandbox.spawn(terms.argv(case), stdin=stdin, limits=limits, env=terms.program.env, files=terms.placed(case))
     with process, _file(check) as file:
         output = _Counted(process, terms.output_bytes)
         found = ACCEPTED
@@ -91,7 +91,7 @@ def flow(sandbox: Sandbox, terms: Terms, case: Case, stdin: bytes | Path, check:
         output.drain()
         result = process.wait()
         errors = output.errors + result.stderr[: HEAD_BYTES - len(output.errors)]
-        late = max(output.total, result.stderr_total) > terms.output_bytes
+        late = output.total + max(output.errors_total, result.stderr_total) > terms.output_bytes
         end = terms.end(result, overflowed=output.overflowed() or late)
         if file is not None and end.verdict is None:
             file.seek(0)

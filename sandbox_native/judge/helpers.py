@@ -1,5 +1,8 @@
 """Programs of a package that are not judged: validators and graders. Each runs in a box of its own, with the limits that the
 problem states for validation. Host process; made by setup.py and inputs.py, run by them and by validators.py and interactive.py.
+
+Source: the problem package format, "Programs": a directory with a script `build` is built by it, in a copy of the directory, and
+what is run then is `run`; with `run` alone there is nothing to build. Other programs are compiled as submissions are.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import Final
 from sandbox_native.errors import SandboxError
 from sandbox_native.judge.boxes import Boxes
 from sandbox_native.judge.compiling import compile_submission
+from sandbox_native.judge.language import Language
 from sandbox_native.judge.languages import Languages
 from sandbox_native.judge.program import Program
 from sandbox_native.judge.store import Store
@@ -22,6 +26,14 @@ from sandbox_native.sandbox import Sandbox
 
 _LARGEST: Final = 64 << 20
 _WORDS: Final = 300
+_BUILD: Final = (
+    "chmod u+x build && if [ -e run ]; then chmod u+x run; fi && ./build || exit; "
+    "[ -f run ] && [ -x run ] || { echo 'build has left no executable run' >&2; exit 1; }"
+)
+_BUILT: Final = Language(
+    name="built", title="Build script", compile=("sh", "-c", _BUILD), outputs=("**",), run=("{directory}/run",)
+)
+_RUN: Final = Language(name="run", title="Run script", keep_sources=True, run=("{directory}/run",))
 _LIMITS: Final = {
     Status.WALL_LIMIT: "wall",
     Status.CPU_LIMIT: "cpu",
@@ -73,7 +85,9 @@ def helper(
 ) -> Helper:
     """Compiles it. `readable`: what its box shows beside the program. SandboxError when it does not compile; otherwise as of
     `compile_submission`."""
-    compiled = compile_submission(source, languages=languages, limits=limits, store=store, boxes=boxes)
+    compiled = compile_submission(
+        source, language=_scripted(source), languages=languages, limits=limits, store=store, boxes=boxes
+    )
     if compiled.program is None:
         said = compiled.result.output.strip()[-_WORDS:]
         raise SandboxError(f"{role} {source.name} does not compile ({compiled.result.failure}): {said}")
@@ -87,6 +101,12 @@ def helper(
         limits=replace(run, stack_bytes=UNLIMITED_STACK_BYTES),
         problem=stated,
     )
+
+
+def _scripted(source: ProgramSource) -> Language | None:
+    """How a program with scripts of its own is built and run; None: by the language of its files."""
+    names = {file.name for file in source.files}
+    return _BUILT if "build" in names else _RUN if "run" in names else None
 
 
 def validation_limits(limits: ProblemLimits) -> Limits:

@@ -1,7 +1,8 @@
 """Whether a package's own input validators accept its inputs, and refuse what is to be refused. Host process; called by
 verification.py.
 
-Source: the problem package format, "Input Validators": `validator [flags] < input`, exit code 42 for an input as it should be;
+Source: the problem package format, "Input Validators": `validator [flags] [args] < input` beside its own files and those of the
+case, exit code 42 for an input as it should be;
 every validator must accept every input, those of invalid_output and valid_output too, and at least one must refuse each of
 invalid_input.
 """
@@ -14,6 +15,7 @@ from typing import Final
 from sandbox_native.errors import SandboxError, UnsupportedError
 from sandbox_native.judge.boxes import Boxes
 from sandbox_native.judge.helpers import Helper, helper, limit_of
+from sandbox_native.judge.problems.programs import foreign
 from sandbox_native.judge.setup import Options
 from sandbox_native.judge.validators import ACCEPT
 from sandbox_native.judge.values import Case, Problem, ProgramSource, ValidationKind
@@ -33,6 +35,9 @@ def input_faults(problem: Problem, options: Options) -> Iterator[str]:
     all_ran = True
     with Boxes() as boxes:
         for source in problem.input_validators:
+            if foreign(source):  # the problem's notes say so
+                all_ran = False
+                continue
             role = f"the input validator {source.name}"
             try:
                 validator = helper(role, source, problem.limits, boxes, options.languages, options.store)
@@ -53,13 +58,20 @@ def input_faults(problem: Problem, options: Options) -> Iterator[str]:
 
 def _objections(validator: Helper, source: ProgramSource, cases: Iterable[Case]) -> Iterator[tuple[Case, str, str | None]]:
     """Each case that it does not accept, what it says, and the limit that it passed, if it did."""
-    asked = list(cases)
+    asked: list[Case] = []
+    for case in cases:
+        both = {file.name for file in case.files} & {file.name for file in source.files}
+        if both:
+            yield case, f"{', '.join(sorted(both))}: a file of the case and of the input validator {source.name}", None
+        else:
+            asked.append(case)
     jobs = (
         Job(
             argv=validator.argv(_flags(case, source)),
             stdin=case.input,
             limits=validator.limits,
             env=validator.program.env,
+            files=_files(case, source),
             merge_stderr=True,
         )
         for case in asked
@@ -72,11 +84,17 @@ def _objections(validator: Helper, source: ProgramSource, cases: Iterable[Case])
 
 
 def _flags(case: Case, source: ProgramSource) -> tuple[str, ...]:
-    """Flags are for all validators, or by name (with or without ending)."""
+    """Flags are for all validators, or by name (with or without ending); the submission's own arguments follow."""
     flags = case.input_validator_flags
-    if isinstance(flags, tuple):
-        return flags
-    return flags.get(source.name, flags.get(source.name.rpartition(".")[0], ()))
+    if not isinstance(flags, tuple):
+        flags = flags.get(source.name, flags.get(source.name.rpartition(".")[0], ()))
+    return *flags, *case.arguments
+
+
+def _files(case: Case, source: ProgramSource) -> dict[str, bytes]:
+    """What a validator finds in its working directory."""
+    files = (*source.files, *case.files)
+    return {file.name: file.content if isinstance(file.content, bytes) else file.content.read_bytes() for file in files}
 
 
 def _words(validator: Helper, result: Result) -> str:

@@ -5,25 +5,25 @@ wall clock running only while the validator waits for it; the validator those of
 top.
 
 What counts is who ended first. A validator that rejects has the last word, whatever the submission does afterwards; a
-submission that crashed or passed a limit by itself has done so, whatever the validator makes of the end of its input; a
-validator that fails is a judge error unless the submission was the cause.
+submission that crashed or passed a limit by itself has done so, whatever the validator makes of the end of its input. A
+validator that fails is a judge error only when the submission was there with both of its ends: one that left, by closing an end
+or by ending, is wrong.
 """
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from sandbox_native.judge.attempt import End, Terms, placed
+from sandbox_native.judge.attempt import End, Terms
 from sandbox_native.judge.casework import case_result
 from sandbox_native.judge.looks import Wait
-from sandbox_native.judge.match import Match, Played
+from sandbox_native.judge.match import Match, Played, Said
 from sandbox_native.judge.multipass import Pass
 from sandbox_native.judge.opinions import ACCEPTED, Opinion
 from sandbox_native.judge.reruns import measured
-from sandbox_native.judge.validators import ACCEPT, ALL, Arguments, Validator
+from sandbox_native.judge.validators import ACCEPT, ALL, REJECT, Arguments, Validator
 from sandbox_native.judge.values import Case, CaseResult, Source
 from sandbox_native.judge.verdicts import Verdict
 from sandbox_native.pipe_end import PipeEnd
@@ -80,10 +80,10 @@ class Interaction:
                     stdout=stdout,
                     limits=self._terms.limits,
                     env=self._terms.program.env,
-                    files=placed(case.files),
+                    files=self._terms.placed(case),
                 )
 
-            played = Match(validator, submission, self._wall, _rejects).play()
+            played = Match(validator, submission, self._wall, _said_by).play()
         end, found = self._judged(played)
         return Pass(result=played.submission, end=end, opinion=found, feedback=played.validator.files, captured=False)
 
@@ -99,8 +99,9 @@ class Interaction:
         if played.too_long:
             words = _waiting(played) if played.waited is not None else ""
             return End(verdict=Verdict.TLE, limit="wall"), replace(_said(opinion), message=words or opinion.message)
-        if own.verdict is None and _was_left(played.validator):
-            return own, Opinion(verdict=Verdict.WA, message="the submission ended in the middle of the conversation")
+        if played.left and (own.verdict is None or played.submission.status is Status.CANCELLED):
+            words = f"the submission ended in the middle of the conversation; {opinion.message}"
+            return End(verdict=None), Opinion(verdict=Verdict.WA, message=words, team_message=opinion.team_message)
         if played.submission.status is Status.CANCELLED:  # the host ended it, for no reason that is known here
             return End(verdict=Verdict.JE), replace(opinion, message="the run was ended from outside")
         if own.verdict is not None:
@@ -108,13 +109,12 @@ class Interaction:
         return own, opinion
 
 
-def _was_left(result: Result) -> bool:
-    """Whether a validator broke off since nobody read what it wrote."""
-    return result.signal == signal.SIGPIPE or (not result.ok and b"Broken pipe" in result.stderr)
-
-
-def _rejects(result: Result) -> bool:
-    return result.exit_code != ACCEPT
+def _said_by(result: Result) -> Said:
+    if result.exit_code == ACCEPT:
+        return Said.ACCEPTED
+    if result.exit_code == REJECT or result.status is Status.CANCELLED:  # from outside, as the submission is
+        return Said.REJECTED
+    return Said.NOTHING
 
 
 def _said(opinion: Opinion) -> Opinion:

@@ -1,8 +1,8 @@
 """What a judge has done so far, a judgement a line, so that it can go on from there. Host process; used by the judge's command.
 
-A line is `Judgement.to_dict()` behind `line` and `id`; resultlines.py keeps lines whole. What counts as the same work: the
-submission's name and files, what is expected of it, the files of the package, the options and the language. A JE is no result: it
-is tried again.
+A line is `Judgement.to_dict()` behind `line` and `id`, and anything else is refused: it would be told as it stands.
+resultlines.py keeps lines whole. What counts as the same work: the submission's name and files, its entry point, what is expected
+of it, the files of the package, the options and the language. A JE is no result: it is tried again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Any, Final, Self
 
 from sandbox_native.errors import PolicyError
 from sandbox_native.joblines import key_of
-from sandbox_native.judge.as_json import plain
+from sandbox_native.judge.as_json import plain, unlike
 from sandbox_native.judge.handed_in import contents
+from sandbox_native.judge.outcomes import VERSION, Judgement
 from sandbox_native.judge.setup import Options
 from sandbox_native.judge.values import Problem, ProgramSource, Submission
 from sandbox_native.judge.verdicts import Verdict
@@ -27,7 +28,8 @@ from sandbox_native.resultlines import ResultFile
 Told = Mapping[str, Any]
 """A judgement as of `Judgement.to_dict`."""
 
-_ID: Final = ("submission", "source", "problem")
+_ID: Final = frozenset({"submission", "source", "problem"})
+_ADDED: Final = frozenset({"version", "partial", "slowest"})  # by Judgement.to_dict
 _CHUNK: Final = 1 << 20
 
 
@@ -39,13 +41,12 @@ class Journal:
         self._options = options
         self._problem = problem_digest(problem, options)
         self._lines = 0
-        self._file = ResultFile(path, field="--resume", on_finished=self._note)
+        self._file = ResultFile(path, field="--resume", on_finished=self._note, check=_no_judgement)
 
     def _note(self, line: dict[str, Any]) -> None:
         self._lines += 1
         told = {name: value for name, value in line.items() if name not in ("line", "id")}
-        if told.get("verdict") in list(Verdict):
-            self._kept[key_of(line["id"])] = told
+        self._kept[key_of(line["id"])] = told
 
     def id_of(self, source: ProgramSource) -> dict[str, str]:
         """What stands for the judging of a submission. PolicyError when a file of it cannot be read or is none."""
@@ -72,6 +73,20 @@ class Journal:
         self._file.close()
 
 
+def _no_judgement(line: Mapping[str, Any]) -> str:
+    """Why a line is not one of these; empty when it is."""
+    if line.get("version") != VERSION:
+        return f"it has the version {line.get('version')!r}, and not {VERSION}"
+    id = line.get("id")
+    if not isinstance(id, dict) or id.keys() != _ID or not all(isinstance(part, str) for part in id.values()):
+        return "it has no id of a judgement"
+    missing = _ADDED - line.keys()
+    if missing:
+        return f"{', '.join(sorted(missing))}: missing"
+    others = _ADDED | {"line", "id", *(("error",) if line.get("verdict") == Verdict.JE else ())}
+    return unlike({name: value for name, value in line.items() if name not in others}, Judgement)
+
+
 def source_digest(source: ProgramSource, options: Options) -> str:
     """Of a program's files, its language and what is expected of it. PolicyError when a file cannot be read, or is none."""
     digest = hashlib.blake2b(digest_size=16)
@@ -82,6 +97,7 @@ def source_digest(source: ProgramSource, options: Options) -> str:
         _add(digest, repr(options.languages.of(source)).encode())
     except PolicyError:  # its judgement says so
         _add(digest, b"")
+    _add(digest, (source.entry_point or "").encode("utf-8", "surrogateescape"))
     expected = source.expected if isinstance(source, Submission) else None
     _add(digest, json.dumps(plain(expected)).encode())  # whose sets have no order of their own
     return digest.hexdigest()

@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from sandbox_native.errors import PolicyError, SandboxError, UnsupportedError
+from sandbox_native.errors import ExecError, PolicyError, SandboxError, UnsupportedError
 from sandbox_native.judge.ahead import Begun, judge_ahead
-from sandbox_native.judge.attempt import Terms
+from sandbox_native.judge.attempt import Terms, beside
 from sandbox_native.judge.bounds import missed_bounds
 from sandbox_native.judge.boxes import Boxes
 from sandbox_native.judge.casework import Casework, Judged
@@ -27,6 +27,8 @@ from sandbox_native.judge.languages import Languages
 from sandbox_native.judge.outcomes import CaseResult, CompileResult, Judgement
 from sandbox_native.judge.problems import load_problem
 from sandbox_native.judge.setup import Options, Setup
+from sandbox_native.judge.store import StoreError
+from sandbox_native.judge.telling import of_compiler
 from sandbox_native.judge.values import Case, Problem, ProgramSource, Submission
 from sandbox_native.judge.verdicts import Verdict
 
@@ -34,6 +36,7 @@ Watcher: TypeAlias = Callable[[CaseResult], object]
 """Told of each case that is done, in the thread that asked."""
 
 
+_AGAIN_SECONDS: Final = 0.1
 _DEFAULT: Final = Options()
 
 
@@ -56,22 +59,26 @@ def judge(
 
     The options: `cpu_seconds` replaces the problem's limit of CPU time. `parallel`: cases at once; what a group does not want
     judged any more may then have run in vain, and the judgement is the same. `rerun_near`: a result whose CPU time is that
-    close to the limit (a share of it) is measured again up to twice, and the least time counts. `run_all`: all cases, whatever
+    close to the limit (a share of it) is measured again up to twice, and the least time counts; so is one that the wall clock
+    ended while others had its core, unless `rerun_near` is 0, and what ends counts. `run_all`: all cases, whatever
     the groups say of stopping; None: where the expectations of the submission need it.
 
-    What goes wrong with the problem, its validator or on our side in a case is a JE with a `message`. Errors: `ProblemError`
-    for a bad package; `PolicyError` when nobody says a time limit (`with_time_limit(problem)` takes it from the package's own
-    submissions, and runs all of them for it); `UnsupportedError` when the machine lacks a compiler or a layer.
+    What goes wrong with the problem, its validator or on our side in a case is a JE with a `message`, and so is a store that has
+    no room for the program. Errors: `ProblemError` for a bad package; `PolicyError` when nobody says a time limit
+    (`with_time_limit(problem)` takes it from the package's own submissions, and runs all of them for it); `UnsupportedError`
+    when the machine lacks a compiler or a layer.
     """
     problem = problem if isinstance(problem, Problem) else load_problem(problem)
-    try:
-        source = submission if isinstance(submission, ProgramSource) else source_at(submission)
-    except SourceError as error:
-        return refused(os.fspath(submission), problem.name, error)
+    if not isinstance(submission, ProgramSource):
+        path = os.fspath(submission)
+        try:
+            submission = source_at(path)
+        except SourceError as error:
+            return refused(path, problem.name, error)
     kept = boxes or Boxes()
     try:
         with Setup(problem, options, kept) as setup:
-            return Judging(setup, source, options, boxes).judgement(on_case)
+            return Judging(setup, submission, options, boxes).judgement(on_case)
     finally:
         if boxes is None:
             kept.close()
@@ -88,6 +95,7 @@ class Judging:
     def __init__(self, setup: Setup, source: ProgramSource, options: Options, boxes: Boxes | None) -> None:
         self._boxes = boxes
         self._setup, self._problem, self._source, self._options = setup, setup.problem, source, options
+        self._directory = ""  # of the compiled program, in its box
         self._expected = source.expected if isinstance(source, Submission) else None
         run_all = options.run_all if options.run_all is not None else needs_all_cases(self._expected)
         self._grader = Grader(setup.problem, run_grader=setup.run_grader, run_all=run_all)
@@ -102,6 +110,7 @@ class Judging:
             verdict=Verdict.JE,
             max_score=self._grader.max_score(self._problem.data),
             cpu_limit_seconds=cpu_seconds,
+            notes=self._problem.notes,
         )
         refusal = self._refusal()
         if refusal:
@@ -110,10 +119,17 @@ class Judging:
             compiled = self._compiled()
         except SourceError as error:
             return self._compared(replace(blank, verdict=Verdict.CE, message=str(error)))
+        except StoreError as error:
+            return self._compared(replace(blank, message=str(error)))
         blank = replace(blank, language=compiled.result.language, compilation=compiled.result)
         if compiled.program is None:
             return self._compared(replace(blank, verdict=Verdict.CE, message=_why(compiled.result)))
-        terms = Terms.of(compiled.program, limits, cpu_seconds, self._options.rerun_near)
+        try:
+            files = beside(self._whole(), compiled.program.language)
+        except OSError as error:
+            return self._compared(replace(blank, verdict=Verdict.CE, message=str(error)))
+        self._directory = compiled.program.directory
+        terms = Terms.of(compiled.program, limits, cpu_seconds, self._options.rerun_near, files)
         try:
             judged = self._setup.way(terms)
         except UnsupportedError:
@@ -125,13 +141,16 @@ class Judging:
 
     def _compiled(self) -> Compiled:
         return compile_submission(
-            with_included(self._source, self._problem, self._options.languages),
+            self._whole(),
             languages=self._options.languages,
             limits=self._problem.limits,
             store=self._options.store,
             hidden=self._setup.hidden,
             boxes=self._boxes,
         )
+
+    def _whole(self) -> ProgramSource:
+        return with_included(self._source, self._problem, self._options.languages)
 
     def _refusal(self) -> str:
         """Why the submission is not even compiled; empty when it is."""
@@ -159,7 +178,7 @@ class Judging:
         results: dict[str, CaseResult] = {}
 
         def one(case: Case) -> CaseResult:
-            return _result(judged, case)
+            return self._result(judged, case)
 
         def note(result: CaseResult) -> None:
             results[result.case] = result
@@ -177,7 +196,7 @@ class Judging:
 
     def _ahead(self, casework: Casework, note: Callable[[CaseResult], None], results: Mapping[str, CaseResult]) -> None:
         def take(begun: Begun) -> bool:
-            result = _result(lambda _: begun.rated(), begun.case)
+            result = self._result(lambda _: begun.rated(), begun.case)
             note(result)
             return result.verdict is Verdict.AC
 
@@ -196,11 +215,22 @@ class Judging:
                 done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
                 for future in done:
                     note(future.result())
-        except KeyboardInterrupt:
-            self._setup.boxes.end_runs()
-            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+            while under_way:  # an error, or Ctrl-C: whoever judges here next is to be alone
+                self._setup.boxes.end_runs()  # again, of those that were just about to begin
+                under_way = wait(under_way, _AGAIN_SECONDS).not_done
+
+    def _result(self, judged: Judged, case: Case) -> CaseResult:
+        try:
+            return judged(case)
+        except UnsupportedError:
+            raise
+        except ExecError as error:
+            own = error.item.startswith(f"{self._directory}/")  # a script without its interpreter, a file that is no program
+            return CaseResult(case=case.name, verdict=Verdict.RTE if own else Verdict.JE, message=str(error))
+        except (SandboxError, OSError) as error:
+            return CaseResult(case=case.name, verdict=Verdict.JE, message=str(error))
 
     def _compared(self, judgement: Judgement, terms: Terms | None = None) -> Judgement:
         """With what the package expects of the submission. `terms`: of the runs, if it ran."""
@@ -217,8 +247,8 @@ class Judging:
         limits = self._problem.limits
         assert terms.problem.cpu_seconds is not None
         seconds = terms.problem.cpu_seconds * limits.time_safety_margin
-        more = Terms.of(terms.program, limits, seconds, self._options.rerun_near)
-        return _result(lambda one: self._setup.way(more)(one), case)
+        more = Terms.of(terms.program, limits, seconds, self._options.rerun_near, terms.files)
+        return self._result(lambda one: self._setup.way(more)(one), case)
 
 
 def with_included(source: ProgramSource, problem: Problem, languages: Languages) -> ProgramSource:
@@ -226,23 +256,15 @@ def with_included(source: ProgramSource, problem: Problem, languages: Languages)
     if not problem.include:
         return source
     language = languages.of(source)
-    names = {"default", language.name, *language.aliases}
-    added = tuple(file for code, files in problem.include.items() if code in names for file in files)
-    theirs = {file.name for file in added}
-    return replace(source, files=(*(file for file in source.files if file.name not in theirs), *added))
-
-
-def _result(judged: Judged, case: Case) -> CaseResult:
-    try:
-        return judged(case)
-    except UnsupportedError:
-        raise
-    except (SandboxError, OSError) as error:
-        return CaseResult(case=case.name, verdict=Verdict.JE, message=str(error))
+    codes = ("default", *(code for code in sorted(problem.include) if code in (language.name, *language.aliases)))
+    files = {file.name: file for file in source.files}
+    for code in codes:  # what is for the language stands in place of what is for all
+        files |= {file.name: file for file in problem.include.get(code, ())}
+    return replace(source, files=tuple(files.values()))
 
 
 def _why(result: CompileResult) -> str:
-    line = result.output.strip().partition("\n")[0]
+    line = of_compiler(result.output).strip()
     return f"{result.failure}: {line}" if line else str(result.failure)
 
 

@@ -128,6 +128,11 @@ class Language:
         """Whether a command names the main file."""
         return any("{entry}" in word for word in (*self.compile, *self.run))
 
+    @property
+    def bounds_memory(self) -> bool:
+        """Whether its run-time is told how much memory a program may have, and refuses more."""
+        return any("{memory_mib}" in word for word in self.run)
+
     def is_source(self, name: str) -> bool:
         """Whether a file of that name is a source of this language."""
         return name.endswith(self.extensions) if self.extensions else False

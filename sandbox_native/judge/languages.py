@@ -74,10 +74,13 @@ class Languages(Mapping[str, Language]):
         where = os.fspath(path)
         try:
             with open(where, "rb") as file:
-                text = file.read(_LARGEST_FILE).decode()
+                data = file.read(_LARGEST_FILE + 1)
+            text = data.decode()
         except (OSError, UnicodeDecodeError) as error:
             reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else "not UTF-8"
             raise PolicyError(reason, field="languages", value=where, remedy="name a TOML file of languages") from error
+        if len(data) > _LARGEST_FILE:
+            raise PolicyError("larger than 1 MiB", field="languages", value=where, remedy="name a TOML file of languages")
         return self.from_toml(text, where, self.known)
 
     def named(self, name: str) -> Language:

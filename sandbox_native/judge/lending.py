@@ -11,7 +11,7 @@ import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from sandbox_native.errors import PolicyError
@@ -45,20 +45,18 @@ class Worker:
         self._setups.move_to_end(id(problem))
         return Judging(setup, source, self._options, self._boxes).judgement(on_case)
 
-    def interrupt(self) -> None:
-        """Ends what runs, and lets nothing begin until `renew`."""
+    def stop(self) -> Boxes:
+        """Lets nothing begin until `renew`. What it runs ends when these are closed, by whoever has the time."""
         self.interrupted = True
-        self._boxes.close()
+        return self._boxes
 
-    def forget(self) -> None:
-        """The problems, and what was made for them; of a worker that nobody has borrowed."""
+    def take_setups(self) -> list[Setup]:
+        """The problems, and what was made for them, to be closed; of a worker that nobody judges with."""
         setups, self._setups = self._setups, OrderedDict()
-        for setup in setups.values():
-            setup.close()
+        return [*setups.values()]
 
     def renew(self) -> None:
-        """After `interrupt`, when what was interrupted has come back."""
-        self.forget()
+        """After `stop`, when what was interrupted has come back."""
         self._boxes, self.interrupted = Boxes(), False
 
 
@@ -69,13 +67,15 @@ class Borrower:
 
 
 class Workers:
-    """Those of a Judge, lent to one job at a time. Safe in threads."""
+    """Those of a Judge, lent to one job at a time. Safe in threads: nothing is closed under the lock."""
 
     def __init__(self, workers: Iterable[Worker]) -> None:
         self._changed = threading.Condition()  # a batch may be forgotten while this thread has it: it can be taken twice
-        self._free = deque(workers)
+        self._all = (*workers,)
+        self._free = deque(self._all)
         self._lent: dict[Worker, Borrower] = {}
-        self.count = len(self._free)
+        self._borrowers: set[Borrower] = set()  # that have got something, and may want more
+        self.count = len(self._all)
         self.closed = False
 
     def check(self) -> None:
@@ -93,6 +93,7 @@ class Workers:
             else:
                 worker = self._free.popleft()
                 self._lent[worker] = borrower
+                self._borrowers.add(borrower)
         try:
             yield worker
         finally:
@@ -102,36 +103,43 @@ class Workers:
     def _take_back(self, worker: Worker) -> None:
         with self._changed:
             del self._lent[worker]
-            if self.closed:
-                worker.forget()
-                return
-            if worker.interrupted:
-                worker.renew()
-            self._free.append(worker)
-            self._changed.notify()
+            setups = worker.take_setups() if worker.interrupted else []
+            if not self.closed:
+                if worker.interrupted:
+                    worker.renew()
+                self._free.append(worker)
+                self._changed.notify()
+        _close_all(setups)
 
     def send_away(self, borrower: Borrower) -> None:
         """Interrupts what the borrower has, and lends it nothing any more."""
         with self._changed:
             borrower.sent_away = True
-            for worker, having in self._lent.items():
-                if having is borrower:
-                    worker.interrupt()
+            stopped = [worker.stop() for worker, having in self._lent.items() if having is borrower]
             self._changed.notify_all()
+        _close_all(stopped)
 
-    def forget(self) -> None:
-        """When a borrower has given everything back: what the problems' own programs need goes, the Sandboxes stay."""
+    def forget(self, borrower: Borrower) -> None:
+        """When it has given everything back: what the problems' own programs need goes, unless somebody else may be at them; the
+        Sandboxes stay."""
         with self._changed:
-            for worker in self._free:
-                worker.forget()
+            self._borrowers.discard(borrower)
+            setups = [] if self._borrowers else [setup for worker in self._free for setup in worker.take_setups()]
+        _close_all(setups)
 
     def close(self) -> None:
         """Harmless when repeated."""
         with self._changed:
             self.closed = True
-            free, self._free = self._free, deque()
-            for worker in (*free, *self._lent):
-                worker.interrupt()
-            for worker in free:
-                worker.forget()
+            self._free.clear()
+            stopped = [worker.stop() for worker in self._all]
+            setups = [setup for worker in self._all if worker not in self._lent for setup in worker.take_setups()]
             self._changed.notify_all()
+        _close_all([*stopped, *setups])
+
+
+def _close_all(things: Iterable[Boxes | Setup]) -> None:
+    """All of them, whatever becomes of one; an error of one is raised in the end."""
+    with ExitStack() as stack:
+        for thing in things:
+            stack.callback(thing.close)

@@ -8,6 +8,10 @@ validator's two ends as long as it lives, so that the submission cannot notice t
 the submission did by then it did by itself, and who came first is no matter of timing. A validator that closes an end and lives
 on is seen to do so, and our copy goes too.
 
+A validator that fails may have failed since the submission had left it: closed an end, or ended. The kernel says of a pipe
+whether its other end is closed. A submission that has not left yet goes on, without any notice of what happened, until it leaves
+by itself in the next moment, waits for the validator, or has had its moment: which of the two was quicker does not matter.
+
 Now and then both are looked at: when neither can go on before the other does something, and nothing has moved between two looks,
 they wait for each other for ever, and both are ended.
 """
@@ -20,6 +24,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
 from typing import Final, Self
 
@@ -30,6 +35,7 @@ from sandbox_native.result import Result
 
 LOOK_MS: Final = 25
 STUCK_SECONDS: Final = 0.5
+LEAVING_SECONDS: Final = 1.0  # in which a submission has left by itself; others of its programs sleep or compute
 Spawn = Callable[[PipeEnd, PipeEnd], Process]
 """(stdin, stdout) -> a run that has been started."""
 
@@ -51,6 +57,14 @@ class Pipe:
         if fd >= 0:
             os.close(fd)
 
+    def has_no_writer(self) -> bool:
+        """Whether nobody can write any more; False when our read end is closed, and nobody can tell."""
+        return _event(self.read_fd, select.POLLHUP)
+
+    def has_no_reader(self) -> bool:
+        """The same for the other end."""
+        return _event(self.write_fd, select.POLLERR)
+
     def __enter__(self) -> Self:
         return self
 
@@ -59,17 +73,37 @@ class Pipe:
         self.close_write()
 
 
+def _event(fd: int, event: int) -> bool:
+    if fd < 0:
+        return False
+    poller = select.poll()
+    poller.register(fd, 0)
+    return any(events & event for _, events in poller.poll(0))
+
+
+class Said(Enum):
+    """What a validator's end means."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    """The rest of the submission's run is pointless."""
+    NOTHING = "nothing"
+    """It failed."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Played:
     """How both ended.
 
-    `validator_first`: the submission was still there when the validator ended. `waited`: when both were found waiting for each
-    other, what each waited for. `too_long`: the submission had more wall time than it may.
+    `validator_first`: the submission was still there when the validator ended; with both ends of its own, if that failed.
+    `left`: the validator failed, and the submission had closed an end or went by itself. `waited`: when both were found waiting
+    for each other, what each waited for. `too_long`: the submission had more wall time than it may.
     """
 
     submission: Result
     validator: Result
     validator_first: bool
+    left: bool
     waited: tuple[Wait, Wait] | None
     deadlock: bool
     too_long: bool
@@ -78,16 +112,17 @@ class Played:
 class Match:
     """One use. `wall_seconds`: how long the submission may keep the validator waiting, or live on after it."""
 
-    def __init__(self, validator: Spawn, submission: Spawn, wall_seconds: float, rejects: Callable[[Result], bool]) -> None:
-        """`rejects`: whether a validator's end makes the rest of the submission's run pointless."""
+    def __init__(self, validator: Spawn, submission: Spawn, wall_seconds: float, says: Callable[[Result], Said]) -> None:
+        """`says`: what a validator's end means."""
         self._spawn_validator, self._spawn_submission = validator, submission
-        self._wall_seconds, self._rejects = wall_seconds, rejects
+        self._wall_seconds, self._says = wall_seconds, says
         self._to_validator, self._to_submission = Pipe(), Pipe()
         self._since: float | None = None  # both were found stuck, and nothing has moved
         self._before: tuple[Look, Look] | None = None
         self._waited: tuple[Wait, Wait] | None = None
         self._charged = 0.0
-        self._deadlock = self._too_long = self._validator_first = False
+        self._deadlock = self._too_long = self._validator_first = self._left = False
+        self._leaving_until: float | None = None  # a validator has failed, and the submission is still there
 
     def play(self) -> Played:
         """Errors as of `Sandbox.spawn` and `Process.wait`."""
@@ -120,6 +155,8 @@ class Match:
                     results[process] = result
                     if process is self._validator:
                         self._validator_ended(result)
+                    elif self._leaving_until is not None and not self._too_long:
+                        self._leave()
             if time.monotonic() >= next_look:
                 self._look()
                 next_look = time.monotonic() + LOOK_MS / 1000
@@ -127,6 +164,7 @@ class Match:
             submission=results[self._submission],
             validator=results[self._validator],
             validator_first=self._validator_first,
+            left=self._left,
             waited=self._waited,
             deadlock=self._deadlock,
             too_long=self._too_long,
@@ -134,10 +172,33 @@ class Match:
 
     def _validator_ended(self, result: Result) -> None:
         self._validator_first = self._submission_runs()
-        if self._validator_first and self._rejects(result):
+        said = self._says(result)
+        if said is Said.NOTHING and self._validator_first:
+            self._leaving_until = time.monotonic() + LEAVING_SECONDS
+            if self._has_closed():
+                self._leave()
+            return
+        self._left = said is Said.NOTHING
+        if said is Said.REJECTED and self._validator_first:
             self._submission.kill()
         self._to_validator.close_read()
         self._to_submission.close_write()
+
+    def _has_closed(self) -> bool:
+        """Whether the submission has closed an end."""
+        return self._to_validator.has_no_writer() or self._to_submission.has_no_reader()
+
+    def _leave(self) -> None:
+        self._left, self._validator_first = True, False
+
+    def _look_for_leave(self, submission: Look) -> None:
+        """When the validator has failed: the submission leaves by itself, or is ended."""
+        if not self._left and self._has_closed():
+            self._leave()
+        assert self._leaving_until is not None
+        if submission.stuck or (not self._left and time.monotonic() > self._leaving_until):
+            self._leaving_until = None
+            self._submission.kill()
 
     def _submission_runs(self) -> bool:
         """Whether it has not ended; one that has not begun yet is waited for."""
@@ -157,6 +218,8 @@ class Match:
         submission = look(self._submission.pids(), pipes)
         validator = Look() if self._validator.over else look(self._validator.pids(), pipes)
         self._charge(self._validator.over or validator.waits_for_pipe)
+        if self._leaving_until is not None:
+            self._look_for_leave(submission)
         if not validator.waits:
             return
         if validator.pipes and self._to_validator.inode not in validator.pipes:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from sandbox_native.judge.attempt import End, Terms, placed
+from sandbox_native.judge.attempt import End, Terms
 from sandbox_native.judge.casework import case_result
 from sandbox_native.judge.opinions import ACCEPTED, Opinion
 from sandbox_native.judge.reruns import measured
@@ -56,7 +56,7 @@ class PlainPass:
             stdin=given,
             limits=self._terms.limits,
             env=self._terms.program.env,
-            files=placed(case.files),
+            files=self._terms.placed(case),
         )
         end = self._terms.end(result)
         if end.verdict is not None:

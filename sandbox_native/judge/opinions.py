@@ -5,6 +5,7 @@ Made by setup.py and validators.py, used by the modules that judge cases.
 
 from __future__ import annotations
 
+import codecs
 import io
 from dataclasses import dataclass
 from typing import IO, Final, Protocol, TypeAlias
@@ -80,7 +81,15 @@ def words(difference: Difference) -> str:
     """A difference as a line for judges."""
     parts = [f"line {difference.line}, column {difference.column}: {difference.reason}"]
     if difference.expected is not None:
-        parts.append(f"expected {difference.expected!r}")
+        parts.append(f"expected {quoted(difference.expected)}")
     if difference.got is not None:
-        parts.append(f"got {difference.got!r}")
+        parts.append(f"got {quoted(difference.got)}")
     return ", ".join(parts)
+
+
+def quoted(part: bytes) -> str:
+    """In quotes: as text where it is one, cut anywhere; else as bytes."""
+    try:
+        return repr(codecs.getincrementaldecoder("utf-8")().decode(part))
+    except UnicodeDecodeError:
+        return repr(part)

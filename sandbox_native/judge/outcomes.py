@@ -13,7 +13,8 @@ from typing import Any, Final
 from sandbox_native.judge.as_json import Value, plain
 from sandbox_native.judge.verdicts import System, Verdict, spell
 
-_VERSION: Final = 1
+VERSION: Final = 1
+"""Of what `Judgement.to_dict` gives."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +133,7 @@ class Judgement(Value):
 
     `cases` has the cases that were run, in order, `skipped` the names of the others. `verdict` is CE with no cases at all
     when it did not compile. `unmet`: what the package expects of this submission and did not get, one line each (empty: as
-    expected, or nothing was expected). `message` explains CE and JE.
+    expected, or nothing was expected). `message` explains CE and JE. `notes` are those of the problem: what was ignored in it.
     """
 
     submission: str
@@ -149,6 +150,7 @@ class Judgement(Value):
     unmet: tuple[str, ...] = ()
     message: str = ""
     cpu_limit_seconds: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def partial(self) -> bool:
@@ -177,7 +179,7 @@ class Judgement(Value):
         assert isinstance(shown, dict)
         slowest = self.slowest
         return {
-            "version": _VERSION,
+            "version": VERSION,
             **shown,
             "partial": self.partial,
             "slowest": None if slowest is None else slowest.case,

@@ -6,6 +6,7 @@ Called by the judge's command, and by whoever has judgements. Submissions, messa
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from importlib import resources
 from typing import IO, Any, Final
 
 from sandbox_native.errors import PolicyError, UnsupportedError
-from sandbox_native.judge.summary import most, remark, why
+from sandbox_native.judge.summary import limits_in_words, most, remark, why
 from sandbox_native.judge.values import Problem
 from sandbox_native.judge.verdicts import Verdict
 from sandbox_native.units import format_bytes, format_seconds
@@ -23,7 +24,7 @@ Told = Mapping[str, Any]
 """A judgement as of `Judgement.to_dict`."""
 
 _MOST_DOTS: Final = 5000
-_WIDTH, _HEIGHT, _LEFT, _TOP = 960, 240, 56, 12  # of the plot, in its own units
+_WIDTH, _HEIGHT, _LEFT, _TOP = 960, 240, 84, 16  # of the plot, in its own units
 _TEMPLATE: Final = "report.html.j2"
 
 
@@ -59,14 +60,16 @@ def html(problem: Problem, judgements: Iterable[Told]) -> str:
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = resources.files(__package__).joinpath(_TEMPLATE).read_text("utf-8")
     limit = next((told["cpu_limit_seconds"] for told in ready if told["cpu_limit_seconds"]), None)
+    scores = any(told["max_score"] is not None for told in ready)
     page: str = environment.from_string(text).render(
         title=problem.title or problem.name,
-        limit="" if limit is None else format_seconds(limit),
-        memory=format_bytes(problem.limits.memory_bytes),
+        limits=limits_in_words(problem, limit),
         names=names,
+        heads=["submission", "language", "verdict", *(["score"] if scores else []), "accepted", "CPU", "memory", "remark"],
         rows=[_row(told, names) for told in ready],
-        scores=any(told["max_score"] is not None for told in ready),
+        scores=scores,
         counts=_counts(ready),
+        notes=problem.notes,
         plot=_plot(ready, limit),
     )
     return page
@@ -91,6 +94,7 @@ def _row(told: Told, names: Sequence[str]) -> dict[str, Any]:
     return {
         **told,
         "remark": remark(told),
+        "compiler": _compiler(told),
         "accepted": sum(case["verdict"] == "AC" for case in told["cases"]),
         "cpu": most(told, "cpu_seconds"),
         "cpu_words": format_seconds(most(told, "cpu_seconds")) if cases else "",
@@ -100,10 +104,16 @@ def _row(told: Told, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _compiler(told: Told) -> str:
+    """What the compiler said, where there is more than the remark has of it."""
+    said = str(told["compilation"]["output"]).strip() if told["compilation"] else ""
+    return said if told["verdict"] == Verdict.CE and said.count("\n") else ""
+
+
 def _cell(case: Told | None) -> dict[str, Any] | None:
     if case is None:
         return None
-    words = [why(case), case["message"], case["hint"] or "", "again, near the limit" if _rerun(case) else ""]
+    words = [why(case), case["message"], "" if case["limit"] else case["hint"], "again, near the limit" if _rerun(case) else ""]
     return {
         "verdict": case["verdict"],
         "cpu": case["cpu_seconds"],
@@ -125,12 +135,20 @@ class _Dot:
     words: str
 
 
+def _ticks(top: float) -> list[float]:
+    """From 0 up to `top` in three to six steps that people count in."""
+    size = 10.0 ** math.floor(math.log10(top / 3))
+    step = max(size * part for part in (1, 2, 5) if size * part <= top / 3)
+    return [step * at for at in range(math.floor(top / step) + 1)]
+
+
 def _plot(judgements: Sequence[Told], limit: float | None) -> dict[str, Any] | None:
     """CPU time of each case, a column for each submission; of many only the slowest case of each. None: nothing ran."""
     shown = [(at, case) for at, told in enumerate(judgements) for case in told["cases"]]
     if not shown:
         return None
-    if len(shown) > _MOST_DOTS:
+    whole = len(shown) <= _MOST_DOTS
+    if not whole:
         slowest = [
             (at, max(told["cases"], key=lambda case: case["cpu_seconds"])) for at, told in enumerate(judgements) if told["cases"]
         ]
@@ -145,8 +163,10 @@ def _plot(judgements: Sequence[Told], limit: float | None) -> dict[str, Any] | N
         "width": _WIDTH,
         "height": _HEIGHT,
         "left": _LEFT,
+        "whole": whole,
         "limit": None if limit is None else height(limit),
-        "ticks": [(height(top * part / 4), format_seconds(top * part / 4)) for part in range(5)],
+        "limit_words": None if limit is None else format_seconds(limit),
+        "ticks": [(height(seconds), format_seconds(seconds) if seconds else "0") for seconds in _ticks(top)],
         "dots": [
             _Dot(
                 x=round(_LEFT + (at + 0.5) * step, 1),

@@ -5,10 +5,11 @@ The work is functions/'s; here is the shape that such loops want: batches, in or
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
@@ -28,6 +29,8 @@ from sandbox_native.policy import Policy
 Text: TypeAlias = str | bytes
 Tests: TypeAlias = Sequence[str] | Sequence[tuple[Text, Text]]
 """Snippets of Python, or (stdin, expected stdout)."""
+_Checked: TypeAlias = tuple[str | tuple[bytes, bytes], ...]
+"""Of one kind."""
 _Start: TypeAlias = Callable[[], UnderWay[FunctionJudgement]]
 
 
@@ -35,9 +38,14 @@ class RewardFunction:
     """Scores programs: the share of the tests that each passes, 0.0 to 1.0. Safe in threads, forked workers (daemonic ones too),
     and picklable; a context manager.
 
+    One for all tasks, never one for each: it keeps two or three interpreters with their boxes, and `score` takes tests for each
+    program.
+
     - `tests`: of programs that bring none: snippets of Python as of FunctionTask, each judged from a box that the program
-      cannot reach; or pairs (stdin, expected stdout), for which the program runs as a script.
-    - `limits`: of a program, for all its snippets together, or for each pair.
+      cannot reach; or pairs (stdin, expected stdout), for which the program runs as a script. PolicyError for what is neither,
+      and for a snippet that does not compile (where `python` is the caller's own).
+    - `limits`: of a program, for all its snippets together, or for each pair (default: 5 s of CPU time, 10 s of wall time,
+      512 MiB of memory, 32 processes, 4 MiB of output).
     - `setup`, `names`, `module`: of snippets; see FunctionTask. `checker`: of pairs (default: white space at the end of lines
       and empty lines at the end do not matter).
     - `extract`: makes the program of what is scored, such as `extract_program`; None: it is the program.
@@ -45,8 +53,9 @@ class RewardFunction:
       broken; None: that raises, once all others are done.
     - `python`, `imports`, `policy`, `concurrency`: as of FunctionJudge.
 
-    Equal input gives equal scores: seed of hashes, time zone and locale are fixed, `random` is seeded, no run sees an
-    earlier one. What a program does costs its own limits and nothing else. The interpreters start at the first use.
+    Equal input gives equal scores: seed of hashes, time zone and locale are fixed, `random` is seeded for snippets (a script
+    that draws from it seeds it itself), no run sees an earlier one. What a program does costs its own limits and nothing
+    else. Snippets that eval or unpickle answers can be made to pass; see FunctionTask. The interpreters start at the first use.
     """
 
     def __init__(
@@ -65,7 +74,9 @@ class RewardFunction:
         policy: Policy | None = None,
         concurrency: int | None = None,
     ) -> None:
-        self._tests: Tests = tuple(tests)  # type: ignore[assignment]
+        self._tests = _checked("tests", tests)
+        if python is None:
+            _compile(self._tests)
         self._limits = arguments.checked("limits", limits, Limits, DEFAULT_LIMITS)
         self._given = {"setup": setup, "names": tuple(names), "module": module}
         self._compare = comparison(checker)
@@ -117,8 +128,9 @@ class RewardFunction:
     def _outcomes(
         self, programs: Iterable[str], tests: Sequence[Tests] | None, stop: Stop | None
     ) -> list[FunctionJudgement | SandboxError]:
-        texts = list(programs)
-        chosen = [self._tests] * len(texts) if tests is None else list(tests)
+        texts = _listed("programs", programs, "give a list of programs")
+        given = None if tests is None else _listed("tests", tests, "give a list of tests for each program")
+        chosen = [self._tests] * len(texts) if given is None else [_checked(f"tests[{at}]", of) for at, of in enumerate(given)]
         if len(chosen) != len(texts):
             remedy = "give tests for each program, or none at all"
             raise PolicyError(f"{len(chosen)} for {len(texts)} programs", field="tests", value=len(chosen), remedy=remedy)
@@ -145,15 +157,16 @@ class RewardFunction:
 
     # ---- one program ----
 
-    def _start_of(self, text: str, tests: Tests) -> _Start:
+    def _start_of(self, text: object, tests: _Checked) -> _Start:
         if not isinstance(text, str):
             raise PolicyError(f"not a str but {type(text).__name__}", field="programs", value=text, remedy="give source text")
         code = self._extract(text) if self._extract is not None else text
         if all(isinstance(test, str) for test in tests):
-            task = FunctionTask.of(code, tests, **self._given)  # type: ignore[arg-type]
+            snippets = [test for test in tests if isinstance(test, str)]
+            task = FunctionTask.of(code, snippets, **self._given)  # type: ignore[arg-type]
             judge = self._function_judge()
             return lambda: judge.start(task, self._limits)
-        pairs = [_pair(at, test) for at, test in enumerate(tests)]
+        pairs = [test for test in tests if not isinstance(test, str)]
         boxes = self._script_boxes()
         data = code.encode("utf-8", "surrogatepass")
         return lambda: ScriptRuns(data, pairs, self._limits, boxes, self._compare)
@@ -222,12 +235,36 @@ def _told(outcome: FunctionJudgement | SandboxError) -> FunctionJudgement:
     return FunctionJudgement(verdict=Verdict.JE, tests=(), message=str(outcome))
 
 
-def _pair(at: int, test: object) -> tuple[bytes, bytes]:
+def _listed(field: str, values: object, remedy: str) -> list[Any]:
+    # A lone string would be taken letter by letter.
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise PolicyError(f"not a list but {type(values).__name__}", field=field, value=values, remedy=remedy)
+    return list(values)
+
+
+def _checked(field: str, tests: object) -> _Checked:
+    given = _listed(field, tests, "give a list of snippets, or of pairs (stdin, expected)")
+    if all(isinstance(test, str) for test in given):
+        return tuple(given)
+    return tuple(_pair(f"{field}[{at}]", test) for at, test in enumerate(given))
+
+
+def _pair(field: str, test: object) -> tuple[bytes, bytes]:
     if not isinstance(test, tuple | list) or len(test) != 2 or not all(isinstance(side, str | bytes) for side in test):
         remedy = "give snippets of Python, or pairs (stdin, expected), and not both"
-        raise PolicyError("neither", field=f"tests[{at}]", value=test, remedy=remedy)
+        raise PolicyError("neither", field=field, value=test, remedy=remedy)
     given, expected = (side.encode() if isinstance(side, str) else bytes(side) for side in test)
     return given, expected
+
+
+def _compile(tests: _Checked) -> None:
+    for at, test in enumerate(tests):
+        if isinstance(test, str):
+            try:
+                ast.parse(test)
+            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                reason = f"does not compile: {error or type(error).__name__}"
+                raise PolicyError(reason, field=f"tests[{at}]", value=test, remedy="correct it there") from None
 
 
 __all__ = ["RewardFunction", "Stopped", "Tests"]

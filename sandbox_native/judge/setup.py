@@ -9,7 +9,7 @@ import os
 import threading
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from sandbox_native.errors import PolicyError, SandboxError, UnsupportedError
 from sandbox_native.judge.attempt import Terms
@@ -25,6 +25,8 @@ from sandbox_native.judge.store import Store
 from sandbox_native.judge.validators import Validator
 from sandbox_native.judge.values import CheckerKind, Problem
 
+_MOST_CPU_SECONDS: Final = 43_200  # the wall limit is twice that, and at most a day
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
@@ -38,10 +40,25 @@ class Options:
     run_all: bool | None = None
 
     def __post_init__(self) -> None:
+        if self.cpu_seconds is not None and not (_is_number(self.cpu_seconds) and 0 < self.cpu_seconds <= _MOST_CPU_SECONDS):
+            remedy = f"give more than 0 and at most {_MOST_CPU_SECONDS} seconds, or None for the problem's own limit"
+            raise PolicyError("not a time", field="cpu_seconds", value=self.cpu_seconds, remedy=remedy)
         if isinstance(self.parallel, bool) or not isinstance(self.parallel, int) or not 1 <= self.parallel <= 256:
             raise PolicyError("not a number of runs", field="parallel", value=self.parallel, remedy="give 1 to 256")
-        if not 0 <= self.rerun_near <= 1:
+        if not _is_number(self.rerun_near) or not 0 <= self.rerun_near <= 1:
             raise PolicyError("not a share", field="rerun_near", value=self.rerun_near, remedy="give 0 (never) to 1")
+        if self.run_all is not None and not isinstance(self.run_all, bool):
+            raise PolicyError("neither yes nor no", field="run_all", value=self.run_all, remedy="give True, False or None")
+        if not isinstance(self.languages, Languages):
+            raise PolicyError("no Languages", field="languages", value=self.languages, remedy="give Languages or leave it out")
+        if self.store is not None and not isinstance(self.store, Store):
+            raise PolicyError(
+                "no Store", field="store", value=self.store, remedy="give Store(directory), or None for the user's own"
+            )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Setup:

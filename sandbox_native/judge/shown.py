@@ -4,6 +4,7 @@ Host process; made by setup.py, used by validators.py.
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import shutil
@@ -17,6 +18,8 @@ from sandbox_native.paths import Pair
 
 _PACKAGE: Final = "/judge/package"
 _SCRATCH: Final = "/judge/files"
+_PREFIX: Final = "sandbox-native-judge-"
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Shown:
@@ -27,7 +30,7 @@ class Shown:
         self._root = None if root is None else Path(os.path.realpath(root))
         # The inner directory is shown: a guest with a uid of its own can read there, and other users of the host do not get so
         # far.
-        self._outer = tempfile.mkdtemp(prefix="sandbox-native-judge-")
+        self._outer, self._held = _new_place()
         self._scratch = os.path.join(self._outer, "files")
         os.mkdir(self._scratch, 0o755)
         self._numbers = itertools.count()
@@ -64,12 +67,49 @@ class Shown:
     def close(self) -> None:
         """Harmless when repeated."""
         shutil.rmtree(self._outer, ignore_errors=True)
+        held, self._held = self._held, -1
+        if held >= 0:
+            os.close(held)
 
     def __enter__(self) -> Shown:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _new_place() -> tuple[str, int]:
+    """A directory, and a descriptor of it that holds its lock: one that nobody holds was left by a judge that was killed, and is
+    taken away here."""
+    _sweep()
+    while True:
+        place = tempfile.mkdtemp(prefix=_PREFIX)
+        try:
+            held = os.open(place, _DIRECTORY)
+        except FileNotFoundError:  # somebody took it for one that was left
+            continue
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if os.path.exists(place):
+            return place, held
+        os.close(held)
+
+
+def _sweep() -> None:
+    with os.scandir(tempfile.gettempdir()) as listing:
+        found = [entry.path for entry in listing if entry.name.startswith(_PREFIX)]
+    for place in found:
+        try:
+            held = os.open(place, _DIRECTORY)
+        except OSError:  # gone, somebody else's, or no directory
+            continue
+        try:
+            if os.fstat(held).st_uid == os.geteuid():
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(place, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(held)
 
 
 def _all_may_read(root: Path, inside: str) -> bool:

@@ -19,9 +19,12 @@ from sandbox_native.judge.handed_in import SourceError, contents
 from sandbox_native.judge.language import Entry, Language
 from sandbox_native.judge.values import ProgramSource
 
-_FORMAT: Final = 1  # of keys and of what is kept by them
+_FORMAT: Final = 2  # of keys and of what is kept by them
+_NO_CODE: Final = re.compile(  # comments, text blocks, strings and characters, also those that nothing ends: in linear time
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"""(?:\\.|[^\\])*?(?:"""|\Z)|"(?:\\.|[^"\\\n])*"?|\'(?:\\.|[^\'\\\n])*\'?', re.DOTALL
+)
 _PUBLIC_CLASS: Final = re.compile(
-    r"^\s*public\s+(?:(?:abstract|final|sealed|non-sealed|strictfp)\s+)*(?:class|interface|enum|record)\s+(\w+)", re.MULTILINE
+    r"^[ \t]*public\s+(?:(?:abstract|final|sealed|non-sealed|strictfp)\s+)*(?:class|interface|enum|record)\s+(\w+)", re.MULTILINE
 )
 _DECIDING: Final = (  # fields of a language that a compilation depends on
     "name",
@@ -99,7 +102,8 @@ def _named_by_class(files: Mapping[str, bytes], language: Language) -> dict[str,
     """javac wants a public class in a file of its name; judges do not ask it of their users."""
     named: dict[str, bytes] = {}
     for name, data in files.items():
-        found = _PUBLIC_CLASS.search(data.decode("utf-8", "replace")) if language.is_source(name) else None
+        code = _NO_CODE.sub(" ", data.decode("utf-8", "replace")) if language.is_source(name) else ""
+        found = _PUBLIC_CLASS.search(code)
         wanted = name
         if found is not None:
             base = found[1] + language.extensions[0]

@@ -5,9 +5,11 @@ Judgements come as of `Judgement.to_dict`: those of an earlier run are read from
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from sandbox_native.judge.telling import of_crash
 from sandbox_native.judge.values import Problem
 from sandbox_native.units import format_bytes, format_seconds
 
@@ -23,18 +25,23 @@ def remark(told: Told) -> str:
     first = next((case for case in told["cases"] if case["verdict"] != "AC"), None)
     if told["message"] or first is None:
         return _short(told["message"])
-    return _short(f"{first['case']}: {why(first)}")
+    return _short(f"{first['case']}: {why(first) or first['verdict']}")
 
 
 def why(case: Told) -> str:
-    """How a case ended, in words: the limit, the signal, the exit code, what the checker said."""
+    """How a case ended: the limit, the signal or exit code with the program's own words, what the checker said."""
     if case["limit"]:
         return f"{case['limit']} limit"
-    if case["signal"]:
-        return str(case["signal"])
-    if case["exit_code"]:
-        return f"exit code {case['exit_code']}"
+    if case["signal"] or case["exit_code"]:
+        how = case["signal"] or f"exit code {case['exit_code']}"
+        said = of_crash(_as_text(case["errors"])).strip()
+        return f"{how}: {said}" if said else str(how)
     return str(case["message"])
+
+
+def _as_text(data: Mapping[str, str]) -> str:
+    """Bytes as `to_dict` tells them."""
+    return data["text"] if "text" in data else base64.b64decode(data["base64"]).decode("utf-8", "replace")
 
 
 def limits_in_words(problem: Problem, cpu_seconds: float | None) -> str:

@@ -38,7 +38,7 @@ def inferred_limit(problem: Problem, options: Options = _DEFAULT, workers: int |
     """
     bounding = [source for source in problem.submissions if bounds_from_below(source)]
     slowest: float | None = None
-    with Judge(workers, replace(options, cpu_seconds=_LONGEST_SECONDS, run_all=True)) as judge:
+    with Judge(workers, replace(options, cpu_seconds=_LONGEST_SECONDS, run_all=True, parallel=1)) as judge:
         for judged in judge.many((replace(source, expected=None), problem) for source in bounding):
             _check(judged.judgement)
             source = bounding[judged.number]

@@ -27,7 +27,7 @@ FEEDBACK: Final = f"{WORKSPACE}/"  # the private workspace, empty but for an ear
 NEXT_PASS: Final = "nextpass.in"
 _MESSAGE_BYTES: Final = 4096
 _READ: Final = ("judgemessage.txt", "teammessage.txt", "score.txt", "score_multiplier.txt")
-ALL: Final = ("**",)
+ALL: Final = ("**", NEXT_PASS)  # which is to be refused by name when it is no file
 _ABSENT: Final = "no such file"
 
 
@@ -80,7 +80,7 @@ class Validator:
                 message=f"{fault}\n{said}" if said else fault,
                 limit=None if limit is None else f"validation {limit}",
             )
-        refused = "; ".join(f"{name}: {why}" for name, why in result.files_refused.items() if why != _ABSENT)
+        refused = "; ".join(f"{name}: {_in_words(why)}" for name, why in result.files_refused.items() if why != _ABSENT)
         try:
             score, multiplier = _number(result.files, "score.txt"), _number(result.files, "score_multiplier.txt")
         except ValueError as error:
@@ -113,6 +113,11 @@ class Arguments:
 
     def __exit__(self, *_: object) -> None:
         self._shown.forget(*self._made)
+
+
+def _in_words(why: str) -> str:
+    """With the limit by the name that it has in a package."""
+    return why.replace("Limits.collect_bytes", "limits.validation_output")
 
 
 def _text(files: Mapping[str, bytes], name: str) -> str:

@@ -238,7 +238,8 @@ class Checker(Value):
 class ProblemLimits(Value):
     """Limits of a problem. `cpu_seconds` is None where the package leaves it to the machine that judges.
 
-    `wall_seconds` None: `wall_limit`. The defaults are those that the problem package format calls typical.
+    `output_bytes`: of stdout and stderr together. `wall_seconds` None: `wall_limit`. The defaults are those that the problem
+    package format calls typical.
     `time_multiplier`: the limit is at least the slowest accepted submission's time times this; one that is inferred is the next
     multiple of `time_resolution_seconds` from there. `time_safety_margin`: a submission that is to be too slow takes at least
     the limit times this. 1 where the package asks for no distance.

@@ -6,6 +6,7 @@ Source: the problem package format 2025-09, "Problem timing", "Input validators"
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Final
@@ -17,15 +18,18 @@ from sandbox_native.judge.opinions import Check
 from sandbox_native.judge.problems.metadata import CURRENT
 from sandbox_native.judge.setup import Options, Setup
 from sandbox_native.judge.timing import bounds_from_below
-from sandbox_native.judge.values import Problem, ValidationCase, ValidationKind
+from sandbox_native.judge.values import Problem, ProblemLimits, ValidationCase, ValidationKind
 from sandbox_native.judge.verdicts import Verdict
+from sandbox_native.units import format_bytes
 
 _ROUNDING: Final = 1e-9
+_DEFAULT: Final = ProblemLimits()
 
 
 def package_faults(problem: Problem, options: Options) -> Iterator[str]:
     """A line for each, as it is found. UnsupportedError: the machine lacks a compiler or a layer."""
     yield from timing_faults(problem)
+    yield from memory_faults(problem)
     yield from input_faults(problem, options)
     yield from output_faults(problem, options)
 
@@ -39,6 +43,19 @@ def timing_faults(problem: Problem) -> Iterator[str]:
         yield f"problem.yaml: limits.time_limit: {limit:g} is not a multiple of time_resolution, {resolution:g}"
     if not any(bounds_from_below(source) for source in problem.submissions):
         yield "submissions/: none of them is a lower bound of the time limit (accepted/ is)"
+
+
+def memory_faults(problem: Problem) -> Iterator[str]:
+    """Limits of memory that this machine cannot honour: a program would be ended by something else before it is there."""
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = problem.limits
+    for name, asked in (
+        ("memory", limits.memory_bytes),
+        ("compilation_memory", limits.compilation_memory_bytes),
+        ("validation_memory", limits.validation_memory_bytes),
+    ):
+        if asked > max(there, getattr(_DEFAULT, f"{name}_bytes")):  # what is not stated asks for nothing
+            yield f"problem.yaml: limits.{name}: {format_bytes(asked)}, and this machine has {format_bytes(there)}"
 
 
 def output_faults(problem: Problem, options: Options) -> Iterator[str]:

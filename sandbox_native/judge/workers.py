@@ -7,12 +7,12 @@ Checking is C code and waiting is without the GIL, so threads are enough, and th
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
 from sandbox_native.errors import PolicyError
-from sandbox_native.judge.batch import Batch, Judged, OnCase, Work
+from sandbox_native.judge.batch import Batch, Judged, OnCase, Work, checked
 from sandbox_native.judge.lending import Worker, Workers
 from sandbox_native.judge.setup import Options
 
@@ -24,7 +24,9 @@ _DEFAULT: Final = Options()
 
 class Judge:
     """A context manager; safe in threads. `workers`: submissions at once (default: one for each core that this process may
-    use); `pinned`: each on a core of its own. `options` as of `judge`.
+    use); `pinned`: each on a core of its own, where one program runs at a time. `options` as of `judge`.
+
+    PolicyError: a number that makes no sense; `pinned`, and several cases at once, which would share the core.
     """
 
     def __init__(self, workers: int | None = None, options: Options = _DEFAULT, *, pinned: bool = True) -> None:
@@ -32,6 +34,10 @@ class Judge:
         count = len(cores) if workers is None else workers
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_WORKERS:
             raise PolicyError("not a number of workers", field="workers", value=workers, remedy=f"give 1 to {_MOST_WORKERS}")
+        if pinned and options.parallel > 1:
+            reason = "a pinned worker has one core, and cases at once would wait for each other there"
+            remedy = "leave parallel at 1, since the workers judge submissions at once, or give pinned=False"
+            raise PolicyError(reason, field="parallel", value=options.parallel, remedy=remedy)
         self._workers = Workers([Worker(options, cores[at % len(cores)] if pinned else None) for at in range(count)])
 
     def many(
@@ -45,10 +51,14 @@ class Judge:
         cannot isolate programs. Calls at the same time share the workers.
 
         KeyboardInterrupt, also one that is thrown in, ends what runs and comes through after what is done was given. An iterator
-        that is closed or forgotten ends what runs. `PolicyError`: the Judge is closed.
+        that is closed or forgotten ends what runs. `PolicyError`: the Judge is closed, or an item is no pair of a submission and
+        a problem, found at once in a sequence and else when it is its turn.
         """
         self._workers.check()
-        yield from Batch(self._workers, iter(works), ordered=ordered, on_case=on_case).outcomes()
+        if isinstance(works, Sequence):
+            for number, work in enumerate(works):
+                checked(number, work)
+        return Batch(self._workers, iter(works), ordered=ordered, on_case=on_case).outcomes()
 
     def close(self) -> None:
         """Ends what runs. Harmless when repeated."""

@@ -155,11 +155,16 @@ def judge_function(
     and gives what comes back. Only plain values cross: None, bool, int, float, complex, str, bytes, list, tuple, dict,
     set and frozenset, 100 deep and 8 MiB at most; instances of classes derived from them cross as the plain value. What a call
     changes in lists, dicts and sets that it was given is changed in the test's own when it returns, and the same object comes
-    back as the same. An exception crosses as its class, by name, and its text; StopIteration and kin as
-    RuntimeError. A plain global of the program has the value of the moment at which the test began.
+    back as the same: `assert solve(a) == sorted(a)` passes a program that empties `a`, as it would in one process, so compare
+    with what the program was not given. An exception crosses as its class, by name, and its text; StopIteration and kin as
+    RuntimeError. A class of exceptions that the test has by a name of the program's catches what the program raised, and
+    nothing of the test's own. What the program raises and nothing in the test sees (in a thread or task, or as the end of
+    an iteration) fails the test. A plain global of the program has the value of the moment at which the test began, and as
+    an attribute of the module that of the moment at which it is read.
 
     Not supported, and a failure that says so: answers that are not plain, such as generators and instances of the program's
-    classes (WA), and arguments that are not, such as functions of the test (JE).
+    classes (WA), and arguments that are not, such as functions of the test (JE), and of the program, or are too large because of
+    what the program gave (WA).
 
     The interpreters are kept for the next call with the same `python`, `imports`, `policy` and `same_process`, up to 4 pairs.
     From any thread. Errors as of FunctionJudge.

@@ -31,6 +31,8 @@ _VERDICTS: Final[Mapping[str, Verdict]] = {
     "assertion": Verdict.WA,
     "error": Verdict.WA,
     "answer": Verdict.WA,
+    "skipped": Verdict.WA,
+    "unused": Verdict.WA,
     "raised": Verdict.RTE,
     "forged": Verdict.RTE,
     "lost": Verdict.RTE,
@@ -208,10 +210,13 @@ def _outcome(told: dict[str, Any] | None, examiner: Result, program: Result) -> 
 
 
 def _unheard(examiner: Result, program: Result) -> TestOutcome:
-    """No word on a test: what ended the program, or the examiner, which an answer may have kept busy."""
-    for result in (program, examiner):
-        if result.status in BY_STATUS:
-            return TestOutcome(verdict=BY_STATUS[result.status], message=f"no outcome: {result.hint or result.status.value}")
+    """No word on a test. An examiner that waits for the program tells of its end; one that was ended was busy until then, and the
+    program may have been idle for longer than it may live."""
+    if examiner is not program and examiner.status in BY_STATUS:
+        text = f"no outcome: the test itself was ended ({examiner.status.value}), at work of its own or on what the program gave"
+        return TestOutcome(verdict=BY_STATUS[examiner.status], message=text)
+    if program.status in BY_STATUS:
+        return TestOutcome(verdict=BY_STATUS[program.status], message=f"no outcome: {program.hint or program.status.value}")
     verdict = Verdict.JE if examiner is not program and examiner.status is not Status.OK else Verdict.RTE
     how = f"{examiner.status.value}, exit code {examiner.exit_code}, signal {examiner.signal}"
     return TestOutcome(verdict=verdict, message=f"no outcome: the examiner ended ({how})")

@@ -10,6 +10,7 @@ from sandbox_native.judge.checkers import Comparison
 from sandbox_native.judge.functions.boxes import Boxes
 from sandbox_native.judge.functions.pair import BY_STATUS, OUTPUT
 from sandbox_native.judge.functions.values import FunctionJudgement, TestOutcome
+from sandbox_native.judge.opinions import quoted
 from sandbox_native.judge.outcomes import Difference
 from sandbox_native.judge.verdicts import Verdict
 from sandbox_native.limits import Limits
@@ -83,5 +84,5 @@ class ScriptRuns:
 
 def _shown(found: Difference) -> str:
     where = f"line {found.line}, column {found.column}"
-    expected, got = (None if side is None else side[:_SHOWN] for side in (found.expected, found.got))
-    return f"{where}: expected {expected!r}, got {got!r}"
+    expected, got = ("nothing" if side is None else quoted(side[:_SHOWN]) for side in (found.expected, found.got))
+    return f"{where}: expected {expected}, got {got}"

@@ -20,11 +20,23 @@ class FunctionTask:
     - `code`: the program, Python. It is loaded as a module of the name `program`, so what it keeps for
       `__name__ == "__main__"` does not run.
     - `tests`: Python snippets, each a test of its own with globals of its own. One passes when it ends without an exception,
-      and so do the functions `test…` without arguments and the unittest.TestCase classes that it defines. Functions of the
-      program are called by their names, which come after the test's own and after Python's.
+      and so do what it defines: functions `test…`, classes `Test…` with methods `test…` (and setup_method and kin) and
+      unittest.TestCase classes, coroutines among them; fixtures and parameters of pytest are not known.
     - `setup`: what comes before each test.
     - `names`: functions of the program that have the names of Python's own (`sum`), which would be taken otherwise.
     - `module`: the name that tests import the program by (`from solution import f`), if they do.
+
+    Functions of the program are called by their names. Names that a test or its setup sets anywhere, and Python's,
+    are never the program's, also with `import *`; `solve = timed(solve)` and `names` apart.
+
+    What checks nothing does not pass. A test that never asked for the program, or has a function or class of tests that is
+    neither run nor named again (one with arguments, a generator, a TestCase without methods, a `check()` that is not
+    called), is a broken test (JE); doctests and what is kept for `__name__ == "__main__"` are not run. One that asked for
+    names of the program and never called one nor read a plain global failed (WA). So did one that was skipped (WA; JE where
+    the program had no say in it).
+
+    What a test makes of an answer it makes with all that the examiner may do: one that hands answers to eval, exec or
+    pickle runs the program's code where the outcomes are written, and can be made to pass.
     """
 
     code: str
@@ -62,10 +74,11 @@ def _check_text(field: str, text: object) -> None:
 class TestOutcome:
     """How one test went: AC when it passed, and otherwise `message` says why.
 
-    WA: an assertion failed, or the test could not go on with an answer. RTE: the program raised something that the test did not
-    expect, ended, or wrote what is no answer. TLE, MLE, OLE, FS: what ended the program during this test; the tests after it
-    have the same verdict. CE: the program does not compile. JE: the test does not compile, or calls the program in a way
-    that cannot be judged so (see `judge_function`).
+    WA: an assertion failed, the test could not go on with an answer, or it checked nothing (see FunctionTask). RTE: the program
+    raised something that the test did not expect, ended, or wrote what is no answer. TLE, MLE, OLE, FS: what ended the
+    program, or the test at work on what it gave; the tests after it have the same verdict. CE: the program does not compile.
+    JE: the test does not compile, would check no program, or calls the program with what it made itself and cannot be sent
+    (see `judge_function`).
     """
 
     __test__ = False  # no test of pytest's

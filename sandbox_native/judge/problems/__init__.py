@@ -27,7 +27,7 @@ def load_problem(path: str | os.PathLike[str]) -> Problem:
             file=os.path.basename(path),
             field="package",
             value=os.fspath(path),
-            remedy="unpack it: problems.unpack_package(archive, directory)",
+            remedy="unpack it: sandbox_native.judge.problems.unpack_package(archive, directory)",
         )
     packaged = any(os.path.lexists(os.path.join(path, name)) for name in PACKAGE_FILES)
     return read_package(path) if packaged else read_folder(path)

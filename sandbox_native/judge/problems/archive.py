@@ -7,6 +7,7 @@ stand there twice are refused; links are made last, so that nothing is written t
 
 from __future__ import annotations
 
+import lzma
 import os
 import posixpath
 import stat
@@ -42,7 +43,9 @@ def unpack_package(archive: str | os.PathLike[str], into: str | os.PathLike[str]
                 raise _refused(file, "entries", len(members), f"it has more than {MOST_ENTRIES:,} members", "split the package")
             root.mkdir()
             _unpack(opened, members, root, file, most_bytes)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # without one it is bz2's: damaged
+            raise
         raise _refused(
             file, "archive", file, f"it is not an archive that can be read: {error}", "pack it again with zip"
         ) from None

@@ -61,7 +61,7 @@ def found_cases(tree: Tree, inside: str, *, answers: str = "ans") -> list[Found]
                 "an answer belongs to an input, and there is none",
                 file=entries[answers].inside,
                 field="input",
-                value=f"{inside}/{stem}.in",
+                value=f"{inside}/{stem}.in".lstrip("/"),
                 remedy="add the input, or remove the answer",
             )
     return found
@@ -84,19 +84,23 @@ def _found(tree: Tree, inside: str, stem: str, entries: dict[str, Entry], answer
             "an input needs an answer, and there is none",
             file=entries["in"].inside,
             field="answer",
-            value=f"{inside}/{stem}.{answers}",
+            value=f"{inside}/{stem}.{answers}".lstrip("/"),
             remedy="add the answer (it may be empty where a validator of the package's own judges)",
         )
-    place = entries.get("files")
-    files: tuple[SourceFile, ...] = ()
-    if place is not None:
-        cut = len(place.inside) + 1
-        files = tuple(
-            SourceFile(name=file.inside[cut:], content=file.path, executable=file.executable) for file in tree.files(place.inside)
-        )
+    files = files_of(tree, entries.get("files"))
     name = f"{inside}/{stem}".removeprefix("data/")
     others = {ending: entry for ending, entry in entries.items() if ending in ("hint", "desc", "yaml")}
     return Found(name, entries["in"], answer, files, others)
+
+
+def files_of(tree: Tree, place: Entry | None) -> tuple[SourceFile, ...]:
+    """What a case's `.files` holds."""
+    if place is None:
+        return ()
+    cut = len(place.inside) + 1
+    return tuple(
+        SourceFile(name=file.inside[cut:], content=file.path, executable=file.executable) for file in tree.files(place.inside)
+    )
 
 
 def _parted(entry: Entry, answers: str) -> tuple[str, str]:

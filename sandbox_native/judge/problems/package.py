@@ -16,7 +16,7 @@ from sandbox_native.judge.problems import domjudge
 from sandbox_native.judge.problems.default_flags import wrong_validator_flags
 from sandbox_native.judge.problems.errors import ProblemError
 from sandbox_native.judge.problems.metadata import DRAFTS, FILE, Metadata, read_metadata
-from sandbox_native.judge.problems.programs import every_program, included, only_program, program
+from sandbox_native.judge.problems.programs import every_program, foreign, included, only_program, program
 from sandbox_native.judge.problems.submissions import read_submissions
 from sandbox_native.judge.problems.test_groups import read_test_groups
 from sandbox_native.judge.problems.testdata import read_testdata
@@ -64,6 +64,8 @@ def read_package(path: str | os.PathLike[str]) -> Problem:
     _check_grading(data, grader, checker, metadata)
     submissions = read_submissions(tree, metadata, notes)
     input_validators = every_program(tree, "input_validators", metadata.constants)
+    input_validators = input_validators or every_program(tree, "input_format_validators", metadata.constants)
+    notes += (f"the input validator {one.name} is not run: {foreign(one)}" for one in input_validators if foreign(one))
     return Problem(
         name=tree.root.name,
         title=metadata.title or settings.title,
@@ -78,7 +80,7 @@ def read_package(path: str | os.PathLike[str]) -> Problem:
         minimise=metadata.minimise,
         validator_scores=metadata.validator_scores,
         grader=grader,
-        input_validators=input_validators or every_program(tree, "input_format_validators", metadata.constants),
+        input_validators=input_validators,
         validation=() if metadata.legacy else read_validation_data(tree, metadata, notes),
         languages=metadata.languages,
         include=included(tree, metadata.constants),

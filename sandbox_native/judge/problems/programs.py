@@ -18,6 +18,10 @@ MOST_PROGRAM_BYTES: Final = 64 << 20
 _MOST_FILES: Final = 2_000
 _SCRIPTS: Final = frozenset({"build", "run"})
 _BESIDE: Final = frozenset({"h", "hh", "hpp", "hxx", "txt", "md", "tex", "yaml", "json"})  # never a program of its own
+_FOREIGN: Final = {
+    "ctd": "Checktestdata files are for the tool of that name",
+    "viva": "VIVA files are for the tool of that name",
+}
 _SEQUENCE: Final = re.compile(rb"\{\{([a-zA-Z_][a-zA-Z0-9_]*(?:\.[a-zA-Z0-9_]+)?)\}\}")
 
 Constants = Mapping[bytes, bytes]
@@ -84,6 +88,13 @@ def only_program(tree: Tree, inside: str, constants: Constants, kind: str) -> Pr
 def every_program(tree: Tree, inside: str, constants: Constants) -> tuple[ProgramSource, ...]:
     """All programs of a directory such as `input_validators/`, ordered by name."""
     return tuple(program(tree, entry, constants) for entry in tree.children(inside) if entry.directory or not _is_beside(entry))
+
+
+def foreign(validator: ProgramSource) -> str:
+    """Why an input validator is none that this judge runs; empty when it does."""
+    if len(validator.files) > 1:
+        return ""
+    return _FOREIGN.get(validator.files[0].name.rpartition(".")[2], "")
 
 
 def included(tree: Tree, constants: Constants) -> dict[str, tuple[SourceFile, ...]]:

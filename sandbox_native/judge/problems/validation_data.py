@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sandbox_native.judge.problems.cases import by_stem, subdirectories
+from sandbox_native.judge.problems.cases import by_stem, files_of, subdirectories
 from sandbox_native.judge.problems.errors import ProblemError
 from sandbox_native.judge.problems.fields import Fields
 from sandbox_native.judge.problems.metadata import Metadata
@@ -76,6 +76,8 @@ def _case(tree: Tree, inside: str, entries: Mapping[str, Entry], kind: Validatio
             name=inside.removeprefix("data/"),
             input=entries["in"].path,
             answer=None if answer is None else answer.path,
+            arguments=arguments.args,
+            files=files_of(tree, entries.get("files")),
             checker_flags=arguments.output_validator,
             input_validator_flags=arguments.input_validator,
             description=description,

@@ -19,7 +19,9 @@ _PAIR = struct.Struct("<dd")
 
 
 class NotPlain(Exception):
-    """A value that does not cross; the text says why."""
+    """A value that does not cross; the text says why. `value`: that of a type that never does, None where there is too much."""
+
+    value: object = None
 
 
 class Malformed(Exception):
@@ -43,7 +45,9 @@ class Encoder:
             raise NotPlain(f"more than {self._most} bytes of values")
         write = _WRITERS.get(type(value)) or _writer(value)
         if write is None:
-            raise NotPlain(f"a value of type {type(value).__name__!r}: only plain values cross")
+            error = NotPlain(f"a value of type {type(value).__name__!r}: only plain values cross")
+            error.value = value
+            raise error
         write(self, value)
 
     def number(self, value: int) -> None:

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .ended import Ended
 from .remote import Remote
-from .testing import Ended, Tests
+from .testing import Tests
 from .wire import SLACK, Line
 
 PATH = "/workspace/tests.json"

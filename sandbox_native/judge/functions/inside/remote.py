@@ -6,24 +6,19 @@ catches what is raised here: see `Remote.fault`.
 
 from __future__ import annotations
 
-import builtins
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .changes import apply_changes, take_changes
 from .codec import Decoder, Encoder, Malformed, NotPlain, unpacked
+from .raised import Exceptions, checked_names
 from .wire import NONCE_BYTES, Broken, Line
 
-_CLASSES = 32  # of an exception, with its bases
 _NAME = 200  # characters
-# Raised out of a call the first three would end a loop of the test's as if it were complete; groups are made of exceptions.
-_NOT_RAISED = ("StopIteration", "StopAsyncIteration", "GeneratorExit", "BaseExceptionGroup", "ExceptionGroup")
-_BUILTIN = {
-    name: kind
-    for name, kind in vars(builtins).items()
-    if isinstance(kind, type) and issubclass(kind, BaseException) and name not in _NOT_RAISED
-}
+_RAISED = 100  # exceptions kept
+_TOO_DEEP = "the test called it where the stack was nearly full"
 
 
 class Fault(BaseException):
@@ -44,25 +39,33 @@ class NotLoaded(Exception):
 
 
 class Remote:
+    apart = True  # from the tests
+
     def __init__(self, line: Line, most: int) -> None:
         self._line, self._most = line, most
-        self._classes: dict[str, type] = {}
+        self._exceptions = Exceptions()
         self.fault: Fault | None = None
         """The first of this test; `renew` forgets those after which the line still serves."""
+        self.raised: deque[BaseException] = deque(maxlen=_RAISED)
+        """By the program in this test, the last of them."""
+        self.renew()
 
     def renew(self) -> None:
         if self.fault is not None and self.fault.kind in ("answer", "argument"):
             self.fault = None
+        self.called, self._gave = False, False
+        self._exceptions.aliased = False
+        self.raised.clear()
 
     # ---- asking ----
 
     def bind(self, names: list[str] | None) -> dict[str, Any]:
         """What stands for the program's names, of those asked for; None: for all its public ones."""
         decoder = self._ask(_question("bind", names))
-        tag = decoder.part(1)
         try:
+            tag = decoder.part(1)
             if tag == b"L":
-                kinds, text = _exception_names(decoder), _described(decoder)
+                kinds, text = checked_names(decoder.take()), _described(decoder)
                 raise NotLoaded(kinds[0], text)
             if tag != b"n":
                 raise Malformed("no answer to this")
@@ -71,12 +74,15 @@ class Remote:
             return {name: self._stand_in(name, kind, detail) for name, kind, detail in parts}
         except (Malformed, TypeError) as error:
             raise self._failed("forged", f"it wrote what is no answer: {error}") from None
+        except RecursionError:
+            raise self._failed("answer", _TOO_DEEP) from None
 
     def _stand_in(self, name: str, kind: str, detail: Any) -> Any:
         if kind == "value":
+            self._gave = True
             return detail
         if kind == "exception":
-            return self._class_of(_checked_names(detail))
+            return self._exceptions.bound(detail)
         if kind == "module":
             return Module
         return self._function(name) if kind == "callable" else Unusable(str(detail))
@@ -90,18 +96,32 @@ class Remote:
         return function
 
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.called = True
         try:
             question = _question("call", name, args, kwargs, most=self._most)
+            decoder = self._ask(question)
+            result, raised = self._answer(name, decoder, question.objects)
         except NotPlain as error:
-            raise self._failed("argument", f"an argument of {name}() does not cross: {error}") from None
-        decoder = self._ask(question)
-        try:
-            return self._answer(name, decoder, question.objects)
+            raise self._not_crossing(name, error) from None
         except Malformed as error:
             raise self._failed("forged", f"it wrote what is no answer: {error}") from None
+        except RecursionError:
+            raise self._failed("answer", _TOO_DEEP) from None
+        self._gave = True
+        if raised is not None:
+            self.raised.append(raised)
+            raise raised
+        return result
 
-    def _answer(self, name: str, decoder: Decoder, given: Sequence[Any]) -> Any:
-        """All of it is read before anything is changed by it."""
+    def _not_crossing(self, name: str, error: NotPlain) -> Fault:
+        """The test's fault where it made the value, or nothing of the program can have made it so large."""
+        theirs = self._gave if error.value is None else getattr(error.value, "__module__", None) == "program"
+        if not theirs:
+            return self._failed("argument", f"an argument of {name}() does not cross: {error}")
+        return self._failed("answer", f"{name}() was called with what the program gave, and that does not cross: {error}")
+
+    def _answer(self, name: str, decoder: Decoder, given: Sequence[Any]) -> tuple[Any, BaseException | None]:
+        """The result, or what was raised. All of it is read before anything is changed by it."""
         decoder.objects = list(given)
         tag, result, raised = decoder.part(1), None, None
         if tag == b"u":
@@ -109,16 +129,14 @@ class Remote:
         if tag == b"v":
             result = decoder.take()
         elif tag == b"x":
-            raised = self._exception(_exception_names(decoder), decoder.text(), decoder.take())
+            raised = self._exceptions.made(decoder.take(), decoder.text(), decoder.take())
         else:
             raise Malformed("no answer to this")
         changes = take_changes(decoder, given)
         if not decoder.done:
             raise Malformed("more than an answer")
         apply_changes(changes)
-        if raised is not None:
-            raise raised
-        return result
+        return result, raised
 
     def _ask(self, question: Encoder) -> Decoder:
         if self.fault is not None and self.fault.kind in ("lost", "forged"):
@@ -139,28 +157,6 @@ class Remote:
             self.fault = Fault(kind, text)
         return self.fault
 
-    # ---- exceptions ----
-
-    def _exception(self, names: tuple[str, ...], text: str, line: Any) -> BaseException:
-        kind = self._class_of(names)
-        raised = _made(kind, text)
-        raised.of_program = line if type(line) is int else 0  # type: ignore[attr-defined]
-        return raised
-
-    def _class_of(self, names: tuple[str, ...]) -> type:
-        """The builtin class of that name, or a class of ours by that name, below those of its bases."""
-        if names[0] in _BUILTIN:
-            return _BUILTIN[names[0]]
-        if names[0] not in self._classes:
-            known = next((_BUILTIN[name] for name in names if name in _BUILTIN), RuntimeError)
-            above = self._class_of(names[1:]) if len(names) > 1 else known
-            bases = (above,) if issubclass(above, known) else (above, known)
-            try:
-                self._classes[names[0]] = type(names[0], bases, {"__module__": "program"})
-            except TypeError as error:  # bases that no class can have together
-                raise Malformed(str(error)) from None
-        return self._classes[names[0]]
-
 
 def _question(word: str, *values: Any, most: int = 1 << 24) -> Encoder:
     encoder = Encoder(most)
@@ -170,34 +166,9 @@ def _question(word: str, *values: Any, most: int = 1 << 24) -> Encoder:
     return encoder
 
 
-def _checked_names(names: Any) -> tuple[str, ...]:
-    if type(names) is not tuple or not 0 < len(names) <= _CLASSES:
-        raise Malformed("no names of classes")
-    if not all(type(name) is str and name.isidentifier() and len(name) <= _NAME for name in names):
-        raise Malformed("no names of classes")
-    return names
-
-
-def _exception_names(decoder: Decoder) -> tuple[str, ...]:
-    return _checked_names(decoder.take())
-
-
 def _described(decoder: Decoder) -> str:
     text, line = decoder.text(), decoder.take()
     return f"{text} (line {line})" if type(line) is int and line else text
-
-
-def _made(kind: type, text: str) -> BaseException:
-    """With that text, whatever its class makes of its arguments."""
-    try:
-        made: BaseException = kind(text)
-        if str(made) == text:
-            return made
-    except TypeError:  # UnicodeDecodeError and kin want more
-        pass
-    told: BaseException = type(kind.__name__, (kind,), {"__str__": lambda self: text, "__init__": lambda self, *args: None})("")
-    told.args = (text,)
-    return told
 
 
 class Module:

@@ -18,7 +18,10 @@ from .testing import Tests
 class Near:
     """The program as `Remote` has it, but itself."""
 
+    apart = False
     fault: Fault | None = None
+    called = False  # as far as is seen from here
+    raised: tuple[BaseException, ...] = ()
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
