@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import pickle
 import signal
@@ -17,9 +16,8 @@ from hosttrees import kept
 from overlays import paths
 from running import PYTHON, nap, sh, sleepers
 
-from sandbox_native import Limits, Policy, PolicyError, Result, Sandbox, SandboxError, SetupError, Status, Writes, notes
+from sandbox_native import Limits, Policy, PolicyError, Result, Sandbox, SandboxError, Status, Writes
 from sandbox_native.commit.changes import Changes
-from sandbox_native.commit.overlay import Overlay
 
 pytestmark = [pytest.mark.kernel, pytest.mark.needs("userns", "workspace", "changes", "opaque")]
 
@@ -293,38 +291,3 @@ def test_where_there_is_no_room_beside_it_disk_is_refused(tmp_path: Path) -> Non
 def test_the_receipt_says_how_changes_were_kept(sandbox: Sandbox, workspace: Path) -> None:
     layers = {layer.name: layer for layer in sandbox.run(["/bin/true"], workspace=workspace).enforcement.layers}
     assert layers["changes"].held and layers["protected"].held
-
-
-@pytest.mark.parametrize("commit", [True, False])
-def test_changes_that_no_result_has_are_given_back_at_once(
-    sandbox: Sandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch, commit: bool
-) -> None:
-    """Also while somebody keeps the error, with all that its traceback holds."""
-
-    def refuse(*given: object) -> None:
-        raise SetupError("commit", errno.ENOSPC, str(workspace))
-
-    sandbox.run(sh("echo 1 > file"), workspace=workspace)
-    with monkeypatch.context() as patch, pytest.raises(SetupError) as error:
-        patch.setattr(Overlay, "commit" if commit else "look", refuse)
-        open_before = len(os.listdir("/proc/self/fd"))
-        sandbox.run(sh("echo 2 > file"), workspace=workspace, commit=commit)
-    assert beside(workspace) == ["work"] and not kept(workspace)
-    assert len(os.listdir("/proc/self/fd")) == open_before and error.value.errno == errno.ENOSPC
-
-
-def test_a_run_whose_commit_could_not_be_written_down_does_not_begin(
-    sandbox: Sandbox, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(root: int) -> None:
-        raise SetupError("state", errno.ENOSPC)
-
-    monkeypatch.setattr(notes, "rehearse", full)
-    with pytest.raises(SetupError, match="state failed"):
-        sandbox.run(sh("echo 1 > file"), workspace=workspace)
-    assert sandbox.run(sh("echo 1 > file")).ok and os.listdir(workspace) == [] and beside(workspace) == ["work"]
-
-
-def test_a_private_workspace_has_no_changes_on_disk() -> None:
-    with Sandbox(Policy.strict(writes=Writes.COMMIT, changes="disk", explain=True)) as sandbox:
-        assert sandbox.run(["true"]).ok

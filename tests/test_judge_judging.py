@@ -13,6 +13,7 @@ from judged import submission
 from running import nap, sleepers
 
 from sandbox_native import PolicyError
+from sandbox_native.judge.boxes import Boxes
 from sandbox_native.judge.handed_in import source_at
 from sandbox_native.judge.judging import judge
 from sandbox_native.judge.languages import Languages, builtin
@@ -296,6 +297,8 @@ def test_an_error_in_the_middle_of_cases_at_once_ends_those_that_run(store: Stor
     source = bash(f"[ $1 = 1 ] || sleep {nap(433)}")
     given = problem(cases, wall_seconds=600.0)
     items = tuple(replace(case, arguments=(case.name,)) for case in given.data.items if isinstance(case, Case))
-    with pytest.raises(ZeroDivisionError):
-        judge(source, replace(given, data=Group(items=items)), Options(store=store, parallel=2), on_case=told)
-    assert sleepers(433) == []
+    of = replace(given, data=Group(items=items))
+    with Boxes() as boxes:
+        with pytest.raises(ZeroDivisionError):
+            judge(source, of, Options(store=store, parallel=2), boxes=boxes, on_case=told)
+        assert sleepers(433) == []
