@@ -16,7 +16,7 @@ from sandbox_native.judge.outcomes import CaseResult
 from sandbox_native.judge.verdicts import Verdict
 
 _RERUNS: Final = 2
-_LONGEST_TURN_SECONDS: Final = 0.1  # of others on a core, all together, before it is one's own turn again
+_LONGEST_TURN_SECONDS: Final = 0.05  # of others on a core, all together, before it is one's own turn again
 
 
 def measured(once: Callable[[], CaseResult], limit_seconds: float, near: float) -> CaseResult:
