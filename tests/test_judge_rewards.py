@@ -9,6 +9,7 @@ import pickle
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -62,6 +63,16 @@ def test_tests_can_come_with_each_program(reward: RewardFunction) -> None:
     assert reward.score([RIGHT, SCRIPTS[0]], [["assert f(3) == 9"], [("3", "9")]]) == [1.0, 1.0]
     with pytest.raises(PolicyError, match="1 for 2 programs"):
         reward.score([RIGHT, WRONG], [SNIPPETS])
+
+
+@pytest.mark.parametrize("tests", [["assert f(3) == 9"], [("3", "9")]], ids=["snippets", "pairs"])
+def test_a_flood_ends_a_program_whatever_limits_say_of_it(tests: list[Any]) -> None:
+    """How long the rest of it would take hangs on what else the host reads meanwhile."""
+    flood = "print('x' * 3_000_000)\n"
+    limits = replace(LIMITS, on_overflow=Overflow.TRUNCATE, stdout_bytes=1 << 20)
+    with RewardFunction(tests, limits=limits, python=PYTHON) as reward:
+        (told,) = reward.diagnose([flood + RIGHT + flood])
+    assert told.verdict is Verdict.OLE
 
 
 @pytest.mark.parametrize(

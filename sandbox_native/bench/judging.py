@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ CASES: Final = 100
 CPP: Final = f"judge, C++, {CASES} cases"
 HUMANEVAL: Final = "judge, HumanEval"
 JUDGED: Final = "judged"
+AT_ONCE: Final = "judged, a case on each core"
 _PYTHON: Final = "/usr/bin/python3"
 _SOURCE: Final = b"""#include <iostream>
 
@@ -43,7 +45,7 @@ int main()
 
 
 def measure_cpp(*, rounds: int) -> tuple[list[Row], list[str]]:
-    """Seconds for all cases: compiled before, one after the other."""
+    """Seconds for all cases: compiled before, one after the other; and as many at once as there are cores."""
     if shutil.which("g++") is None:
         return [], ["there is no g++: judging a C++ submission was left out"]
     with ExitStack() as stack:
@@ -60,12 +62,17 @@ def measure_cpp(*, rounds: int) -> tuple[list[Row], list[str]]:
         binary = os.path.join(program.host_directory, "main")
         boxes = stack.enter_context(Boxes())
 
-        def judged() -> None:
+        def judged(options: Options) -> None:
             judgement = judge(submission, problem, options, boxes=boxes)
             if judgement.verdict is not Verdict.AC or len(judgement.cases) != CASES:
                 raise RuntimeError(f"the C++ submission is {judgement.verdict}: {judgement.message}")
 
-        actions: dict[str, Action] = {BARE: lambda: _bare(binary, folder), JUDGED: judged}
+        at_once = replace(options, parallel=len(os.sched_getaffinity(0)))
+        actions: dict[str, Action] = {
+            BARE: lambda: _bare(binary, folder),
+            JUDGED: lambda: judged(options),
+            AT_ONCE: lambda: judged(at_once),
+        }
         return rows(CPP, take_turns(actions, rounds=rounds, warm_up=1)), []
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeAlias
 from sandbox_native import arguments
 from sandbox_native.errors import PolicyError, SandboxError
 from sandbox_native.judge.checkers import comparison
-from sandbox_native.judge.functions.api import DEFAULT_LIMITS, FunctionJudge
+from sandbox_native.judge.functions.api import DEFAULT_LIMITS, FunctionJudge, without_floods
 from sandbox_native.judge.functions.boxes import Boxes, Role
 from sandbox_native.judge.functions.grading import Stop, Stopped, UnderWay, graded
 from sandbox_native.judge.functions.script import ScriptRuns
@@ -77,7 +77,7 @@ class RewardFunction:
         self._tests = _checked("tests", tests)
         if python is None:
             _compile(self._tests)
-        self._limits = arguments.checked("limits", limits, Limits, DEFAULT_LIMITS)
+        self._limits = without_floods(arguments.checked("limits", limits, Limits, DEFAULT_LIMITS))
         self._given = {"setup": setup, "names": tuple(names), "module": module}
         self._compare = comparison(checker)
         self._checker, self._extract, self._on_judge_error = checker, extract, on_judge_error

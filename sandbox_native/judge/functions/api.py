@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
@@ -26,6 +26,11 @@ DEFAULT_LIMITS: Final = Limits(
 """Of a program: all its tests together."""
 
 
+def without_floods(limits: Limits) -> Limits:
+    """A flood ends the run: how long it would take to read and throw it away depends on what else the host does."""
+    return limits if limits.on_overflow is Overflow.KILL else replace(limits, on_overflow=Overflow.KILL)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """How programs are run; what FunctionJudge takes, as a value. `judge_function` keeps a judge for each."""
@@ -39,7 +44,8 @@ class Setting:
 class FunctionJudge:
     """Judges programs by tests that call their functions, each pair in two boxes of its own. Safe in threads; a context manager.
 
-    - `limits`: of a program, for all its tests together (`DEFAULT_LIMITS`). Its examiner has a little more time.
+    - `limits`: of a program, for all its tests together (`DEFAULT_LIMITS`). Its examiner has a little more time. What a program
+      prints past its bound ends it, whatever `on_overflow` says.
     - `concurrency`: how many gradings run at once in a call (default: two for each core).
     - `python`, `imports`: the interpreter (default: the caller's own), and modules that programs and tests find imported;
       see WarmPython. Both interpreters have those of the standard library that such programs use most.
@@ -119,6 +125,7 @@ class FunctionJudge:
         """A grading of its own, which the caller polls and closes; see grading.py."""
         if not self._boxes:
             raise PolicyError("this FunctionJudge is closed", remedy="make a new one")
+        limits = without_floods(limits)
         if len(self._boxes) == 1:
             return Single(task, limits, self._boxes[0])
         return Pair(task, limits, *self._boxes)
