@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from sandbox_native import Limits, SandboxError, __version__
+from sandbox_native import Limits, SandboxError, __version__, cliout
 from sandbox_native.clioptions import (
     UsageError,
     add_limits,
@@ -222,11 +221,11 @@ def _doctor(options: argparse.Namespace) -> int:
     from sandbox_native.doctor import examine, print_report
 
     report = examine()
-    if options.json:
-        print(json.dumps(report.to_dict()))
-    else:
-        print_report(report, sys.stdout)
-    sys.stdout.flush()
+    with cliout.printing():
+        if options.json:
+            print(json.dumps(report.to_dict()))
+        else:
+            print_report(report, sys.stdout)
     return 0 if report.ok else 1
 
 
@@ -238,17 +237,18 @@ def _show(options: argparse.Namespace) -> int:
 
     loaded = named(options.policy)
     shown = effective(loaded.policy, loaded.limits or Limits())
-    if options.json:
-        print(json.dumps(shown.to_dict()))
-    else:
-        print_effective(shown, sys.stdout)
-    sys.stdout.flush()
+    with cliout.printing():
+        if options.json:
+            print(json.dumps(shown.to_dict()))
+        else:
+            print_effective(shown, sys.stdout)
     return 0
 
 
 def _complain(error: Exception, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps(error_object(error)), flush=True)
+    if as_json and not isinstance(error, cliout.Unwritable):
+        with cliout.printing():
+            print(json.dumps(error_object(error)))
     else:
         print(f"{PROGRAM}: {printable(str(error))}", file=sys.stderr)
         if isinstance(error, UsageError):
@@ -274,7 +274,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except (SandboxError, OSError) as error:
-        return _complain(error, as_json)
+        try:
+            return _complain(error, as_json)
+        except cliout.Unwritable as unwritable:
+            return _complain(unwritable, False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -283,7 +286,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _dispatch(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Nobody reads us any more; what Python still holds for them must not fail once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except BrokenPipeError:  # nobody reads us any more
+        cliout.forget()
         return BROKEN_PIPE

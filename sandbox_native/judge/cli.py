@@ -15,6 +15,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, Final
 
+from sandbox_native import cliout
 from sandbox_native.errors import PolicyError
 from sandbox_native.interrupts import Interrupts
 from sandbox_native.judge.asked import Asked, languages_of, meant_as_many, problem_of, sources_of
@@ -44,6 +45,8 @@ Told = Mapping[str, Any]
 def run_judge(asked: Asked) -> int:
     """Judges what was not judged before and gives the exit status. SandboxError: it cannot begin or go on."""
     with ExitStack() as held:
+        with cliout.printing():
+            pass  # or all would be judged in vain
         languages = languages_of(asked.languages)
         problem = problem_of(asked, held)
         _tell_notes(problem)
@@ -58,14 +61,14 @@ def run_judge(asked: Asked) -> int:
         judgements = held.enter_context(closing(judge.many((source, problem) for source in done.missing)))
         show = silent if asked.quiet else held.enter_context(shown_on(sys.stderr, len(sources)))
         status = done.all_of(judgements, show)
+    if not asked.as_json:
+        with cliout.printing():
+            print_table(*summary_rows(done.told), sys.stdout)
     if report is not None:
         report.write(problem, done.told)
-    if not asked.as_json:
-        print_table(*summary_rows(done.told), sys.stdout)
     if not asked.quiet:
         faulty = f"; {faults} fault{'s' if faults > 1 else ''} of the package itself" if faults else ""
         _tell_ends(asked, done, f"limits {limits_in_words(problem, options.cpu_seconds)}{faulty}")
-    sys.stdout.flush()
     return status or (_NOT_AS_EXPECTED if faults else 0)
 
 
@@ -85,7 +88,8 @@ def list_languages(path: str | None, as_json: bool) -> int:
             }
             for row in rows
         ]
-        print(json.dumps(told), flush=True)
+        with cliout.printing():
+            print(json.dumps(told))
         return 0
     table = [
         (
@@ -97,23 +101,21 @@ def list_languages(path: str | None, as_json: bool) -> int:
         )
         for row in rows
     ]
-    print_table(("language", "installed", "tested", "files", "version"), table, sys.stdout)
-    sys.stdout.flush()
+    with cliout.printing():
+        print_table(("language", "installed", "tested", "files", "version"), table, sys.stdout)
     return 0
 
 
 def show_calibration(as_json: bool) -> int:
     """Measures this machine, prints the factor, and gives the exit status."""
     found = calibrate()
-    if as_json:
-        print(json.dumps(found.to_dict()), flush=True)
-    else:
-        print(
-            f"factor {found.factor:.2f}: the reference program takes {format_seconds(found.cpu_seconds)} of CPU time here, "
-            f"{format_seconds(found.reference_seconds)} on the reference machine; "
-            f"the median of {len(found.runs)} runs was {found.spread:.0%} above the least",
-            flush=True,
-        )
+    words = (
+        f"factor {found.factor:.2f}: the reference program takes {format_seconds(found.cpu_seconds)} of CPU time here, "
+        f"{format_seconds(found.reference_seconds)} on the reference machine; "
+        f"the median of {len(found.runs)} runs was {found.spread:.0%} above the least"
+    )
+    with cliout.printing():
+        print(json.dumps(found.to_dict()) if as_json else words)
     return 0
 
 
@@ -210,7 +212,8 @@ class _Done:
     def _take(self, number: int, told: Told) -> None:
         self._told[number] = told
         if self._as_json:
-            print(json.dumps(told), flush=True)
+            with cliout.printing():
+                print(json.dumps(told))
 
     @property
     def words(self) -> str:

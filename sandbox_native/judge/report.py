@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from sandbox_native.errors import PolicyError, UnsupportedError
 from sandbox_native.judge.summary import limits_in_words, most, remark, why
@@ -34,18 +34,16 @@ class Report:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         _library()
         self._path = os.fspath(path)
-        with self._open("a"):
-            pass
+        self._put("a", "")
 
     def write(self, problem: Problem, judgements: Iterable[Told]) -> None:
         """The page, in place of what is there. Errors as of the construction."""
-        page = html(problem, judgements)
-        with self._open("w") as file:
-            file.write(page)
+        self._put("w", html(problem, judgements))
 
-    def _open(self, mode: str) -> IO[str]:
+    def _put(self, mode: str, page: str) -> None:
         try:
-            return open(self._path, mode, encoding="utf-8", errors="backslashreplace")
+            with open(self._path, mode, encoding="utf-8", errors="backslashreplace") as file:
+                file.write(page)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
             remedy = "name a file that the host can write"
