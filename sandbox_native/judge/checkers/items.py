@@ -101,7 +101,7 @@ class Items:
         if len(text) > LONGEST:
             self.items = [piece for item in self.items for piece in _pieces(item)]
         if self._trim:
-            self.items = [_trimmed(item) if b"\n" in item else item for item in self.items]
+            self.items = [item if item == b"\n" or b"\n" not in item else _trimmed(item) for item in self.items]
             if self.finished and self.items and self.items[-1][:1] in SPACE:
                 self.items.pop()
 
