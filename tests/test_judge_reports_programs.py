@@ -55,15 +55,14 @@ MISSING = {
 
 def test_a_test_whose_outcome_is_missing_has_failed() -> None:
     """R50: and so have those after it, each by itself; a program that says nothing of its tests has no reward."""
-    tests = ["assert f(1) == 2", "assert True", "assert f(2) == 3"]
+    tests = ["assert f(1) == 2", "assert f(0) == 1", "assert f(2) == 3"]
     right = "def f(x):\n    return x + 1\n"
     with FunctionJudge() as judge:
         judgements = {way: judge.judge(code, tests) for way, code in MISSING.items()}
         assert judge.judge(right, tests).verdict is AC
     for way, judgement in judgements.items():
-        first, _, last = judgement.tests
-        assert not first.passed and not last.passed and judgement.verdict not in (AC, JE), (way, judgement)
-    with RewardFunction(tests[::2]) as reward:
+        assert not any(test.passed for test in judgement.tests) and judgement.verdict not in (AC, JE), (way, judgement)
+    with RewardFunction(tests) as reward:
         assert reward.score([*MISSING.values(), right]) == [*[0.0] * len(MISSING), 1.0]
 
 
