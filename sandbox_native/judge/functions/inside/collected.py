@@ -6,7 +6,6 @@ What is named like a test and cannot be run is the fault of the test, whatever t
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import sys
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .ended import TEXT, Ended
-from .names import is_read, stored
+from .names import is_read_by, stored
 from .space import Names
 
 _NAMES = ("check",)  # of tests that are called by the text itself, beside test…
@@ -29,7 +28,7 @@ def run_defined(space: dict[str, Any], text: str, code: types.CodeType, names: N
     classes = _classes(found, lambda kind: kind not in cases and kind.__name__.startswith("Test"))
     own = set(stored(code))  # the setup may have what other tests want
     for name, why in _not_run(found, cases, classes, names.touched):
-        if name in own and not is_read(ast.parse(text), name):  # what the text reads it does with what it wants
+        if name in own and not is_read_by(text, name):  # what the text reads it does with what it wants
             return Ended("bad_test", f"{why}, so it was not run: mend it, or call it")
     for name, thing in found.items():
         if name.startswith("test") and _is_function(thing) and not _needed(thing):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import opcode
+import symtable
 import types
 from collections.abc import Iterator
 
@@ -21,6 +22,8 @@ def stored(code: types.CodeType) -> Iterator[str]:
     """Global names that a module's code may set, wherever and by whatever statement; `import *` apart."""
     for one in _all(code):
         wanted = (_STORE_NAME, _STORE_GLOBAL) if one is code else (_STORE_GLOBAL,)  # the others set those of a class
+        if not any(operation in one.co_code[::2] for operation in wanted):
+            continue
         instructions, high = iter(one.co_code), 0
         for operation in instructions:
             argument = next(instructions)
@@ -34,6 +37,19 @@ def _all(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _all(constant)
+
+
+def is_read_by(text: str, name: str) -> bool:
+    """Whether a module of that text reads its global name, anywhere."""
+    tables = [symtable.symtable(text, "test", "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        if name in table.get_identifiers():
+            symbol = table.lookup(name)
+            if symbol.is_referenced() and (symbol.is_global() or table.get_type() == "module"):
+                return True
+    return False
 
 
 def is_wrapped(text: str, name: str) -> bool:

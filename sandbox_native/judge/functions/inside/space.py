@@ -17,6 +17,7 @@ _MODULES = (
     *("bisect", "cmath", "collections", "copy", "datetime", "decimal", "fractions", "functools", "heapq", "itertools", "json"),
     *("math", "operator", "random", "re", "statistics", "string", "time", "typing"),
 )
+_PYTHON = vars(builtins)
 _OF_BUILTINS = ("__spec__", "__loader__", "__package__")
 
 
@@ -100,17 +101,15 @@ class Names:
 
 
 class Space(dict):  # type: ignore[type-arg]
-    """Python's are in it from the beginning, so that only what neither has is looked for in the program."""
+    """Python's names come before the program's, each when it is asked for: to hold them all costs a box a page for many."""
 
     def __init__(self, names: Names, listed: Sequence[str]) -> None:
-        super().__init__(vars(builtins))
-        for name in (*_OF_BUILTINS, *listed):
-            self.pop(name, None)
-        self.update(__name__="test", __doc__=None, __builtins__=builtins)
-        self._names = names
+        super().__init__(__name__="test", __doc__=None, __builtins__=builtins)
+        self._names, self._not_pythons = names, {*_OF_BUILTINS, *listed}
 
     def __missing__(self, name: str) -> Any:
-        thing = self[name] = self._names.take(name)
+        pythons = name in _PYTHON and name not in self._not_pythons
+        thing = self[name] = _PYTHON[name] if pythons else self._names.take(name)
         return thing
 
     def __contains__(self, name: object) -> bool:
