@@ -95,6 +95,18 @@ def test_the_next_guest_waits_for_what_is_more_than_a_moments_work(text: str, ne
     assert events == ["start 1", "take 1", "start 2", "take 2", "start 3", "take 3"]
 
 
+def test_a_long_answer_is_more_than_a_moments_work(store: Store, box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "short").write_text("1")
+    (tmp_path / "long").write_text("1" * 70_000)
+    program = compiled(store, {"main.sh": ECHO}).program
+    assert program is not None
+    casework = Casework(box, Terms.of(program, THREE.limits, 5.0, 0.1), Compared(Checker()))
+    first = next(iter(THREE.cases()))
+    result = casework.result(first, casework.start(first))
+    settled = [casework.is_settled(replace(first, answer=tmp_path / name), result) for name in ("short", "long")]
+    assert settled == [True, False]
+
+
 def test_a_guest_that_is_not_wanted_any_more_is_ended(store: Store) -> None:
     done = verdict(store, bash(f"read x; [ $x = 1 ] || sleep {nap(71)}; echo wrong"), THREE)
     assert [(case.case, case.verdict) for case in done.cases] == [("1", Verdict.WA)]

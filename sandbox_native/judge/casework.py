@@ -71,8 +71,11 @@ class Casework:
                     raise
         return self._run(case)
 
-    def is_settled(self, result: Result) -> bool:
-        """Whether the third takes no more than a moment: the run ended well, wrote little, and is not measured again."""
+    def is_settled(self, case: Case, result: Result) -> bool:
+        """Whether the third takes no more than a moment: the run ended well, there is little to compare, and it is not measured
+        again."""
+        if isinstance(case.answer, Path) and case.answer.stat().st_size > _SMALL_BYTES:
+            return False
         far = result.usage.cpu_seconds < self._terms.cpu_seconds * (1 - self._near)
         return far and result.stdout_total <= _SMALL_BYTES and self._terms.end(result).verdict is None
 

@@ -76,10 +76,6 @@ class Boxes:
         except UnsupportedError:
             self._cold = self._make_cold()
 
-    @property
-    def is_warm(self) -> bool:
-        return self._warm is not None
-
     def spawn(
         self,
         files: Mapping[str, bytes],
